@@ -1,0 +1,54 @@
+#!/usr/bin/env python3
+"""Runs `meson test` and adds up what each test program says of itself.
+
+usage: meson_tests.py BUILD_DIR [meson test option...]
+
+A program's last line "N passed, N failed, N skipped" counts as it says; a program without one counts
+as one. meson hides those lines, and a suite that ran nothing must not pass.
+"""
+import json
+import os
+import re
+import subprocess
+import sys
+
+LINE = re.compile(r"^(?:[\w-]+: )?(\d+) passed, (\d+) failed(?:, (\d+) skipped)?$", re.M)
+
+
+def main():
+    if len(sys.argv) < 2:
+        sys.exit(__doc__)
+    build, options = sys.argv[1], sys.argv[2:]
+    log = os.path.join(build, "meson-logs", "testlog.json")
+    if os.path.exists(log):
+        os.remove(log)
+    status = subprocess.run(["meson", "test", "-C", build, "--no-rebuild", "--num-processes", "2", *options],
+                            stdout=subprocess.DEVNULL, check=False).returncode
+    passed = failed = skipped = programs = 0
+    for line in open(log, encoding="utf-8"):
+        test = json.loads(line)
+        programs += 1
+        output = test.get("stdout") or ""
+        found = LINE.findall(output)
+        good = test["result"] in ("OK", "EXPECTEDFAIL")
+        if found:
+            p, f, s = (int(x or 0) for x in found[-1])
+        elif test["result"] == "SKIP":
+            p, f, s = 0, 0, 1
+        else:
+            p, f, s = (1, 0, 0) if good else (0, 1, 0)
+        if not good and test["result"] != "SKIP" and f == 0:
+            f = 1
+        passed, failed, skipped = passed + p, failed + f, skipped + s
+        print(f"{'ok  ' if f == 0 else 'FAIL'} {test['name']}: {p} passed, {f} failed, {s} skipped "
+              f"in {test['duration']:.1f} s")
+        if f:
+            print(output[-4000:] + (test.get("stderr") or "")[-4000:])
+    if programs == 0:
+        print("no test program ran")
+        failed += 1
+    print(f"{passed} passed, {failed} failed, {skipped} skipped")
+    sys.exit(1 if failed or status or passed == 0 else 0)
+
+
+main()
