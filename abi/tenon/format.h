@@ -27,7 +27,7 @@ typedef struct tenon_format_info {
     uint32_t traits;       /* TENON_TRAIT_* */
 } tenon_format_info;
 
-/* Fills *out and returns 1, or returns 0 when the format number is unknown. */
+/* Fills *out and returns 1, or clears it and returns 0 when the format number is unknown. */
 static inline int tenon_format_find(uint32_t format, tenon_format_info *out)
 {
     switch (format) {
@@ -43,7 +43,12 @@ static inline int tenon_format_find(uint32_t format, tenon_format_info *out)
         return 1;
 #include <tenon/formats.def>
 #undef TENON_FORMAT
-    default: return 0;
+    default:
+        out->text = "";
+        out->format = 0;
+        out->gguf = -1;
+        out->block_inputs = out->block_bytes = out->arith_block = out->traits = 0;
+        return 0;
     }
 }
 
