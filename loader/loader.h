@@ -54,7 +54,9 @@ typedef struct loader loader;
 /* Runs all stages over all candidates. Refused providers are no failure. TENON_ARG for an unknown
  * filter token (text lists what exists), TENON_NOMEM. [serial per loader] */
 int32_t loader_create(const loader_options *options, loader **out, tenon_error *error);
-/* Searches again; files already examined with the same identity keep their verdict and module. */
+/* Searches again; files already examined with the same identity keep their verdict and module,
+ * but a file that was refused for something outside its own bytes (a missing library, a probe that
+ * failed, permissions) is judged anew. [serial per loader] */
 int32_t loader_rescan(loader *self, tenon_error *error);
 /* Unpublishes everything. Providers must have been closed. NULL is allowed. */
 void loader_destroy(loader *self);
@@ -76,8 +78,8 @@ typedef struct loader_symbol_facts {
 } loader_symbol_facts;
 
 typedef struct loader_image_facts {
-    const char *container; /* "elf", "pe", "macho", "" */
-    const char *machine;   /* "x86-64", "aarch64", "i386", ..., "" */
+    const char *container;           /* "elf", "pe", "macho", "" */
+    const char *machine;             /* "x86-64", "aarch64", "i386", ..., "" */
     loader_symbol_facts symbols[16]; /* one per row of symbols.def */
     uint32_t symbol_count;
     char id[32], version[32]; /* from provider_v1, "" when absent */
@@ -90,8 +92,10 @@ typedef struct loader_image_facts {
 } loader_image_facts;
 
 /* Stages open and static over one file; runs none of its code, safe on hostile files. *verdict and
- * *facts are filled whatever the answer; free them with the two functions below. TENON_OK also for
- * a refused file; TENON_NOMEM. [any thread] */
+ * *facts are filled whatever the answer; free them with the two functions below. A file that passes
+ * has verdict LOADED at stage STATIC, reason 0 (as with judge_only): accepted so far. A file whose
+ * owner or path is not trusted is refused for that, and its facts are read all the same. TENON_OK
+ * also for a refused file; TENON_NOMEM. [any thread] */
 int32_t loader_judge(const char *file, loader_verdict *verdict, loader_image_facts *facts,
                      tenon_error *error);
 void loader_verdict_clear(loader_verdict *verdict);
@@ -99,8 +103,8 @@ void loader_image_facts_clear(loader_image_facts *facts);
 
 /* What the helper program saw of a provider: loaded, opened and counted in a process of its own. */
 typedef struct loader_probe_report {
-    uint32_t reason; /* 0: good; TENON_REASON_PROBE_* else */
-    char detail[208];/* e.g. "SIGILL", "after 20000 ms", the helper's words */
+    uint32_t reason;     /* 0: good; TENON_REASON_PROBE_* or what a later stage would say */
+    char detail[208];    /* e.g. "SIGILL", "after 20000 ms", the helper's words */
     int32_t open_status; /* what open answered: TENON_OK or its failure with these: */
     uint32_t open_reason;
     uint64_t open_wanted, open_available;
