@@ -1,0 +1,43 @@
+/* Every call into a provider goes through here, and nothing else calls one.
+ *
+ * Around each: the floating point mode (fpenv.h), structs in exactly the sizes the provider stated
+ * (R5), and the meaning of what comes back. Answers are those of SPEC.md 1.5: an unknown status, OK
+ * with NULL, and a changed floating point mode break the contract, quarantine the provider and come
+ * out as TENON_INTERNAL with CONTRACT_BROKEN. *error is never NULL here and is always filled when
+ * the answer is not TENON_OK: status, reason, scope and one line of text. */
+#ifndef TENON_HOST_BORDER_H
+#define TENON_HOST_BORDER_H
+
+#include "host.h"
+
+/* Are the sizes a provider states ones that can be presented? TENON_OK or TENON_ABI. */
+int32_t border_check_sizes(const host_provider *provider, tenon_error *error);
+
+int32_t border_open(host_provider *provider, tenon_error *error);
+void border_close(host_provider *provider);
+/* TENON_OK with *count 0: *error says why, as far as the provider does; its status is then 0. */
+int32_t border_device_count(host_provider *provider, uint32_t *count, tenon_error *error);
+int32_t border_device_info(host_provider *provider, uint32_t index, tenon_device_info *out,
+                           tenon_error *error);
+int32_t border_device_open(host_provider *provider, uint32_t index, tenon_device **out,
+                           tenon_error *error);
+void border_device_close(host_device *device);
+int32_t border_queue_open(host_device *device, tenon_device_queue **out, tenon_error *error);
+void border_queue_close(host_device *device, tenon_device_queue *queue);
+
+int32_t border_supports(host_device *device, const tenon_weight_desc *desc,
+                        tenon_qmatmul_support *out, tenon_error *error);
+int32_t border_prepare(host_device *device, const tenon_weight_desc *desc,
+                       const tenon_weight_data *data, tenon_prepared **out, tenon_error *error);
+void border_release(host_device *device, tenon_prepared *prepared);
+
+/* Runs outputs which[0 .. count) of call, whose weights are held by slots[0 .. count) on one link.
+ * *error is filled only when the answer is not TENON_OK. [serial per queue] */
+int32_t border_run(tenon_queue *queue, session_link *link, const tenon_qmatmul_call *call,
+                   const uint32_t *which, weight_slot *const *slots, uint32_t count,
+                   tenon_error *error);
+
+/* The provider broke the contract: says so once and quarantines it. [any thread] */
+void border_broke(host_provider *provider, const char *how);
+
+#endif

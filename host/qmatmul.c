@@ -1,0 +1,162 @@
+/* tenon_qmatmul: who runs which output, and what happens when somebody does not.
+ *
+ * Outputs are grouped by the link that holds their weight. A group that is declined is tried output
+ * by output; what is still declined, and every group that fails, goes to the next link, which
+ * computes the whole y again from the unchanged inputs, down to the reference. */
+#include "border.h"
+#include "counters.h"
+#include "failure.h"
+#include "qmatmul_check.h"
+#include "queue.h"
+#include "slot.h"
+
+#define OUTPUTS TENON_QMATMUL_MAX_OUTPUTS
+
+/* One call on its way. */
+typedef struct work {
+    tenon_queue *queue;
+    const tenon_qmatmul_call *call;
+    weight_slot *at[OUTPUTS]; /* where each output is to be run next */
+    uint32_t left;            /* outputs not yet computed: bit i for outputs[i] */
+} work;
+
+/* Outputs that go to one link together. */
+typedef struct group {
+    uint32_t which[OUTPUTS];
+    weight_slot *slots[OUTPUTS];
+    uint32_t count;
+} group;
+
+/* Finds the next place for an output, from link from on. */
+static int32_t move_on(work *self, uint32_t output, uint32_t from)
+{
+    tenon_weight *weight = self->call->outputs[output].weight;
+    const tenon_session *session = self->queue->session;
+    tenon_error nobody = EMPTY_ERROR;
+    int32_t status;
+
+    pthread_mutex_lock(&weight->lock);
+    status = slot_find(weight, from, self->call->tokens, &self->at[output], &nobody);
+    pthread_mutex_unlock(&weight->lock);
+    if (status == TENON_OK) return TENON_OK;
+    if (from < session->link_count)
+        slot_keep_verdict(&self->queue->verdict, &nobody,
+                          session->links[session->link_count - 1].final);
+    return TENON_INTERNAL;
+}
+
+/* Runs a group; TENON_OK, or its failure, counted and remembered, in queue->failure. */
+static int32_t run(work *self, const group *members)
+{
+    tenon_queue *queue = self->queue;
+    session_link *link = members->slots[0]->link;
+    uint32_t i;
+    int32_t status = border_run(queue, link, self->call, members->which, members->slots,
+                                members->count, &queue->failure);
+
+    if (status == TENON_OK) {
+        queue_count(queue, link, COUNT_CALLS, members->count);
+        if (link->index > 0) queue_count(queue, link, COUNT_FALLBACKS, members->count);
+        for (i = 0; i < members->count; i++) self->left &= ~(1u << members->which[i]);
+        return TENON_OK;
+    }
+    if (status == TENON_DECLINED && members->count > 1) return status; /* not yet the last word */
+    counters_remember(link, &queue->failure);
+    if (status == TENON_DECLINED) {
+        queue_count(queue, link, COUNT_DECLINED, members->count);
+    } else {
+        queue_count(queue, link, COUNT_FAILED, members->count);
+        failure_in_run(link, members->slots, members->count, self->call->tokens, &queue->failure);
+    }
+    link_name_answer(link, &queue->failure);
+    slot_keep_verdict(&queue->verdict, &queue->failure, link->final);
+    return status;
+}
+
+/* Runs a group, or its outputs one by one, or sends them on. Not TENON_OK: nobody is left. */
+static int32_t settle(work *self, const group *members)
+{
+    uint32_t i, next = members->slots[0]->link->index + 1;
+    int32_t status = run(self, members);
+
+    if (status == TENON_OK) return TENON_OK;
+    for (i = 0; i < members->count; i++) {
+        group one = {{members->which[i]}, {members->slots[i]}, 1};
+        if (status == TENON_DECLINED && members->count > 1) {
+            /* the first failure of a single one may have closed the link for the rest */
+            if (slot_open(members->slots[i], self->call->tokens) && run(self, &one) == TENON_OK)
+                continue;
+        }
+        if (move_on(self, members->which[i], next) != TENON_OK) return TENON_INTERNAL;
+    }
+    return TENON_OK;
+}
+
+/* What a call answers when the chain is at its end. */
+static int32_t nobody_left(tenon_queue *queue, tenon_error *error)
+{
+    const tenon_error *verdict = &queue->verdict;
+
+    if (verdict->status == TENON_DECLINED)
+        return fail_text(error, TENON_DECLINED, TENON_REASON_CHAIN_DECLINED, TENON_SCOPE_CALL,
+                         verdict->wanted, verdict->available, "every link declined: %s",
+                         verdict->text);
+    return fail_text(error, verdict->status, verdict->reason, verdict->scope, verdict->wanted,
+                     verdict->available, "%s", verdict->text);
+}
+
+static int32_t run_call(tenon_queue *queue, const tenon_qmatmul_call *call, tenon_error *error)
+{
+    work self = {.queue = queue, .call = call, .left = 0};
+    uint32_t i;
+    int32_t status = qmatmul_check(queue->session, call, error);
+
+    if (status != TENON_OK) return status;
+    if (queue->verdict.status != TENON_OK) queue->verdict = (tenon_error)EMPTY_ERROR;
+    for (i = 0; i < call->output_count; i++) {
+        tenon_weight *weight = call->outputs[i].weight;
+        self.at[i] = atomic_load(&weight->home);
+        if (self.at[i] == NULL)
+            return tenon_fail(error, TENON_STATE, TENON_REASON_UPDATING, TENON_SCOPE_WEIGHT,
+                              "a weight of the call is being updated");
+    }
+    self.left = (1u << call->output_count) - 1u;
+    for (i = 0; i < call->output_count; i++)
+        if (!slot_open(self.at[i], call->tokens) && move_on(&self, i, 0) != TENON_OK)
+            return nobody_left(queue, error);
+    while (self.left != 0) {
+        group members = {.count = 0};
+        for (i = 0; i < call->output_count; i++) {
+            if ((self.left >> i & 1u) == 0) continue;
+            if (members.count > 0 && members.slots[0]->link != self.at[i]->link) continue;
+            members.which[members.count] = i;
+            members.slots[members.count++] = self.at[i];
+        }
+        if (settle(&self, &members) != TENON_OK) return nobody_left(queue, error);
+    }
+    return TENON_OK;
+}
+
+int32_t TENON_CALL tenon_qmatmul(struct tenon_queue *queue, const tenon_qmatmul_call *call,
+                                 tenon_error *error)
+{
+    tenon_qmatmul_call copy;
+    int32_t status;
+
+    if (queue == NULL)
+        return tenon_fail(error, TENON_ARG, TENON_REASON_NULL_POINTER, TENON_SCOPE_CALL,
+                          "queue is NULL");
+    if (fork_guard_crossed(queue->fork_mark)) return fail_forked(error);
+    if (call == NULL || call->struct_size != sizeof *call ||
+        call->abi_version != TENON_ABI_VERSION) {
+        status = struct_take(&copy, sizeof copy, call, "tenon_qmatmul_call", error);
+        if (status != TENON_OK) return status;
+        call = &copy;
+    }
+    if (!queue_enter(queue))
+        return tenon_fail(error, TENON_STATE, TENON_REASON_IN_USE, TENON_SCOPE_CALL,
+                          "another thread is in a call on this queue");
+    status = run_call(queue, call, error);
+    queue_leave(queue);
+    return status;
+}
