@@ -1,0 +1,92 @@
+/* Raw little-endian files of one request (SPEC.md section 3 has the layouts). */
+#include "save.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+const char *save_class_name(uint32_t arith)
+{
+    return arith == TENON_CLASS_A8 ? "a8" : arith == TENON_CLASS_APPROX ? "approx" : "f32";
+}
+
+/* rows pieces of row_bytes, stride apart, into <dir>/<base>.<kind>. */
+static bool write_rows(const conformance_case *test, const char *base, const char *kind,
+                       const void *from, uint64_t rows, uint64_t row_bytes, uint64_t stride)
+{
+    char path[1024];
+    FILE *file;
+    uint64_t i;
+    bool good = true;
+    if (snprintf(path, sizeof path, "%s/%s.%s", test->save_dir, base, kind) >= (int)sizeof path)
+        return false;
+    file = fopen(path, "wb");
+    if (file == NULL) return false;
+    for (i = 0; good && i < rows; i++)
+        good = fwrite((const uint8_t *)from + i * stride, 1, row_bytes, file) == row_bytes;
+    return fclose(file) == 0 && good;
+}
+
+void save_request(const problem *of, const problem_request *request, uint32_t output,
+                  const guarded *y, uint64_t guard_words, uint32_t threads,
+                  const conformance_case *test, const conformance_target *target,
+                  conformance_result *result)
+{
+    tenon_weight_desc desc = of->desc;
+    tenon_format_info info;
+    uint64_t first = request->output[output].first_row, weights_bytes, scales_bytes;
+    uint64_t row = desc.rows * 4, cols = desc.cols * 4, used = 0;
+    char base[200], extra[240] = "";
+    uint32_t reason;
+    size_t i;
+    bool good;
+    desc.rows = request->output[output].rows;
+    if (tenon_weight_bytes(&desc, &weights_bytes, &scales_bytes, &reason) != TENON_OK ||
+        !tenon_format_find(desc.format, &info))
+        return;
+    snprintf(base, sizeof base, "%s%s%s", test->name, target->level != NULL ? "@" : "",
+             target->level != NULL ? target->level : "");
+    for (i = 0; base[i] != '\0'; i++)
+        if (base[i] == '/') base[i] = '-';
+    if (mkdir(test->save_dir, 0777) != 0 && errno != EEXIST) {
+        snprintf(result->repeat, sizeof result->repeat, "cannot make %.300s: %.100s",
+                 test->save_dir, strerror(errno));
+        return;
+    }
+    good = write_rows(test, base, "weights", of->weights + data_weight_offset(&of->desc, first), 1,
+                      weights_bytes, 0) &&
+           (scales_bytes == 0 ||
+            write_rows(test, base, "scales", of->scales + data_scale_offset(&of->desc, first), 1,
+                       scales_bytes, 0)) &&
+           write_rows(test, base, "x", of->x[1].data + request->first_token * of->x_stride[1],
+                      request->tokens, cols, of->x_stride[1]) &&
+           write_rows(test, base, "expected",
+                      of->expected + request->first_token * of->desc.rows + first, request->tokens,
+                      desc.rows * 4, row) &&
+           write_rows(test, base, "got", y->data + guard_words * 4, request->tokens, desc.rows * 4,
+                      desc.rows * 4 + request->output[output].y_pad);
+    if (!good) {
+        snprintf(result->repeat, sizeof result->repeat, "cannot write %.200s/%.200s.*",
+                 test->save_dir, base);
+        return;
+    }
+    if (desc.layout != TENON_LAYOUT_NONE)
+        used += (uint64_t)snprintf(extra + used, sizeof extra - used, " --layout %s",
+                                   desc.layout == TENON_LAYOUT_PLANAR ? "planar" : "pair");
+    if (desc.group_size != 0)
+        used += (uint64_t)snprintf(extra + used, sizeof extra - used, " --group %llu",
+                                   (unsigned long long)desc.group_size);
+    if (target->level != NULL)
+        used += (uint64_t)snprintf(extra + used, sizeof extra - used, " --level %.40s",
+                                   target->level);
+    if (scales_bytes != 0)
+        snprintf(extra + used, sizeof extra - used, " --scales %.130s.scales", base);
+    snprintf(result->repeat, sizeof result->repeat,
+             "cd %.120s && tenon op qmatmul --provider %.31s --mode pin --arith %s --threads %u "
+             "--format %s --rows %llu --cols %llu --tokens %llu%.200s --weights %s.weights --x "
+             "%s.x --out %s.again && cmp %s.again %s.expected",
+             test->save_dir, target->id, save_class_name(test->arith), threads, info.text,
+             (unsigned long long)desc.rows, (unsigned long long)desc.cols,
+             (unsigned long long)request->tokens, extra, base, base, base, base, base);
+}
