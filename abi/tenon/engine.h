@@ -42,14 +42,14 @@ typedef struct tenon_host_desc {
     uint32_t abi_version;
     const char *const *provider_paths; /* files or directories, searched first, in this order */
     uint64_t provider_path_count;
-    const char *const *config;         /* "key=value" strings for providers, copied */
+    const char *const *config; /* "key=value" strings for providers, copied */
     uint64_t config_count;
-    const char *select;  /* comma-separated globs over provider names; NULL: all. A token that */
-    const char *disable; /* matches nothing found is an error that lists what exists */
+    const char *select;     /* comma-separated globs over provider names; NULL: all. A token that */
+    const char *disable;    /* matches nothing found is an error that lists what exists */
     tenon_log_function log; /* NULL: warnings and errors go to stderr */
     void *log_context;
-    uint32_t threads;   /* threads of the one team, caller included; 0: the host's rule */
-    uint32_t flags;     /* TENON_HOST_* */
+    uint32_t threads;      /* threads of the one team, caller included; 0: the host's rule */
+    uint32_t flags;        /* TENON_HOST_* */
     uint64_t reserved0[2]; /* zero (R7) */
 } tenon_host_desc;
 TENON_STATIC_ASSERT(sizeof(tenon_host_desc) == 96, "tenon_host_desc changed size");
@@ -83,7 +83,8 @@ TENON_HOST_API int32_t TENON_CALL tenon_host_register(tenon_host *host,
 /* Verdicts over candidates. */
 #define TENON_CANDIDATE_LOADED 1u
 #define TENON_CANDIDATE_REFUSED 2u
-#define TENON_CANDIDATE_SKIPPED 3u /* information, no fault: foreign architecture, filtered,
+#define TENON_CANDIDATE_SKIPPED \
+    3u /* information, no fault: foreign architecture, filtered,
                                       a directory that does not exist */
 
 /* Stages of loading, by stable number (SPEC.md section 4). */
@@ -101,9 +102,9 @@ TENON_HOST_API int32_t TENON_CALL tenon_host_register(tenon_host *host,
 typedef struct tenon_candidate {
     uint32_t struct_size;
     uint32_t abi_version;
-    uint32_t verdict;    /* TENON_CANDIDATE_* */
-    uint32_t stage;      /* TENON_STAGE_*, the last stage reached */
-    uint32_t reason;     /* TENON_REASON_*, 0 when loaded */
+    uint32_t verdict; /* TENON_CANDIDATE_* */
+    uint32_t stage;   /* TENON_STAGE_*, the last stage reached */
+    uint32_t reason;  /* TENON_REASON_*, 0 when loaded */
     uint32_t reserved0;
     const char *file;    /* absolute path; "" for providers linked into the program */
     const char *id;      /* provider id, when the file told it */
@@ -155,9 +156,9 @@ TENON_HOST_API int32_t TENON_CALL tenon_host_device(tenon_host *host, const char
 typedef struct tenon_team_info {
     uint32_t struct_size;
     uint32_t abi_version;
-    uint32_t threads;   /* caller included */
+    uint32_t threads; /* caller included */
     uint32_t reserved0;
-    char why[112];      /* "asked for", "affinity 2", "cgroup quota 150000/100000", ... */
+    char why[112]; /* "asked for", "affinity 2", "cgroup quota 150000/100000", ... */
 } tenon_team_info;
 TENON_STATIC_ASSERT(sizeof(tenon_team_info) == 128, "tenon_team_info changed size");
 TENON_HOST_API int32_t TENON_CALL tenon_host_team(tenon_host *host, tenon_team_info *out,
@@ -195,12 +196,12 @@ TENON_HOST_API void TENON_CALL tenon_session_destroy(tenon_session *session);
 typedef struct tenon_link_info {
     uint32_t struct_size;
     uint32_t abi_version;
-    uint32_t device;   /* index of the provider */
-    uint32_t state;    /* TENON_LINK_* */
-    uint32_t reason;   /* why it is not active */
+    uint32_t device; /* index of the provider */
+    uint32_t state;  /* TENON_LINK_* */
+    uint32_t reason; /* why it is not active */
     uint32_t reserved0;
-    uint64_t weights;  /* weights it holds now */
-    uint64_t bytes;    /* prepared bytes of these, as far as the provider tells */
+    uint64_t weights; /* weights it holds now */
+    uint64_t bytes;   /* prepared bytes of these, as far as the provider tells */
     char provider[32];
 } tenon_link_info;
 TENON_STATIC_ASSERT(sizeof(tenon_link_info) == 72, "tenon_link_info changed size");
@@ -218,7 +219,7 @@ TENON_HOST_API int32_t TENON_CALL tenon_session_link(tenon_session *session, uin
 typedef struct tenon_counter {
     uint32_t struct_size;
     uint32_t abi_version;
-    char operation[32];   /* "qmatmul" */
+    char operation[32]; /* "qmatmul" */
     char provider[32];
     uint32_t device;
     uint32_t last_reason; /* of the last call that it did not run */
@@ -256,14 +257,13 @@ TENON_HOST_API void TENON_CALL tenon_weight_destroy(tenon_weight *weight);
  * [any thread] */
 TENON_HOST_API int32_t TENON_CALL tenon_weight_begin_update(tenon_weight *weight,
                                                             tenon_error *error);
-TENON_HOST_API int32_t TENON_CALL tenon_weight_end_update(tenon_weight *weight,
-                                                          tenon_error *error);
+TENON_HOST_API int32_t TENON_CALL tenon_weight_end_update(tenon_weight *weight, tenon_error *error);
 
 typedef struct tenon_weight_information {
     uint32_t struct_size;
     uint32_t abi_version;
-    uint32_t arith;    /* TENON_CLASS_*, fixed when the weight was made */
-    uint32_t device;   /* device index of its link */
+    uint32_t arith;  /* TENON_CLASS_*, fixed when the weight was made */
+    uint32_t device; /* device index of its link */
     uint64_t identity;
     uint64_t generation;
     uint64_t prepared_bytes; /* as the provider told, or TENON_UNKNOWN */
@@ -280,10 +280,10 @@ TENON_HOST_API int32_t TENON_CALL tenon_weight_info(tenon_weight *weight,
 typedef struct tenon_fit {
     uint32_t struct_size;
     uint32_t abi_version;
-    uint32_t answer;     /* TENON_FITS_* for the link */
+    uint32_t answer; /* TENON_FITS_* for the link */
     uint32_t reserved0;
-    uint64_t wanted;     /* prepared bytes of all of them, or TENON_UNKNOWN */
-    uint64_t available;  /* free bytes of the link's device, or TENON_UNKNOWN */
+    uint64_t wanted;    /* prepared bytes of all of them, or TENON_UNKNOWN */
+    uint64_t available; /* free bytes of the link's device, or TENON_UNKNOWN */
 } tenon_fit;
 TENON_STATIC_ASSERT(sizeof(tenon_fit) == 32, "tenon_fit changed size");
 /* Would these weights (an array of count pointers) fit on link index of the session's chain?

@@ -40,7 +40,8 @@ static inline void scratch_remove(const char *folder)
         char path[8192];
         struct stat state;
         if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0) continue;
-        if (snprintf(path, sizeof path, "%s/%s", folder, entry->d_name) >= (int)sizeof path) continue;
+        if (snprintf(path, sizeof path, "%s/%s", folder, entry->d_name) >= (int)sizeof path)
+            continue;
         if (lstat(path, &state) == 0 && S_ISDIR(state.st_mode)) {
             chmod(path, 0700);
             scratch_remove(path);

@@ -260,7 +260,8 @@ def test_numbers_and_text_in_json(folder):
         (b"bytes", 8, text(b"a\xff\0b\"\\\n\xed\xa0\x80")), (b"\xffname", 7, b"\1"),
         (b"list", 9, struct.pack("<IQ", 0, 10) + bytes(range(10))),
         (b"words", 9, struct.pack("<IQ", 8, 2) + text("日本".encode()) + text(b""))))
-    values = {k["name"]: k["value"] for k in document(run("inspect", "--json", path, code=GOOD))["keys"]}
+    keys = document(run("inspect", "--json", path, code=GOOD))["keys"]
+    values = {k["name"]: k["value"] for k in keys}
     assert values["big"] == "18446744073709551615"
     assert values["most"] == 2**63 - 1 and values["least"] == -2**63
     assert values["nan"] == "nan" and values["inf"] == "-inf" and values["half"] == 0.5
@@ -386,7 +387,8 @@ def test_bad_file_found_or_named(folder):
 
 
 def test_foreign_files_found(folder):
-    """L05: another architecture or a text file beside good ones is no news; named, it is an error."""
+    """L05: another architecture or a text file beside good ones is no news, but an error when
+    named."""
     foreign, text = folder / "tenon-foreign.so", folder / "tenon-text.so"
     data = bytearray(cpu_provider().read_bytes())
     data[18:20] = struct.pack("<H", 183)  # e_machine: aarch64
@@ -398,7 +400,8 @@ def test_foreign_files_found(folder):
     line = next(part for part in result.text.splitlines() if "tenon-foreign.so" in part)
     assert "skipped" in line and "aarch64" in line and "x86-64" in line
     value = listed("--provider-dir", folder, code=GOOD)
-    assert {p["file"] for p in value["providers"] if p["status"] == "skipped"} >= {str(foreign), str(text)}
+    skipped = {p["file"] for p in value["providers"] if p["status"] == "skipped"}
+    assert skipped >= {str(foreign), str(text)}
     for path in (foreign, text):
         listed("--provider-dir", path, code=REFUSED)
         run("inspect", path, code=REFUSED)
@@ -456,7 +459,8 @@ def test_odd_paths(folder):
         out.write(b"GGUF")
     result = run("inspect", raw, code=REFUSED)
     one_line(result, "bad\\xff\\x0a.gguf")
-    assert document(run("inspect", "--json", raw, code=REFUSED))["file"].endswith("bad\ufffd\n.gguf")
+    value = document(run("inspect", "--json", raw, code=REFUSED))
+    assert value["file"].endswith("bad\ufffd\n.gguf")
 
 
 # ---- op ---------------------------------------------------------------------------------------
@@ -578,7 +582,8 @@ def test_op_same_bits(folder):
     for tensor in document(run("inspect", "--json", path, code=GOOD))["tensors"]:
         cols, rows = tensor["cols"], tensor["rows"]
         (folder / "w").write_bytes(data[tensor["offset"]:tensor["offset"] + tensor["bytes"]])
-        (folder / "x").write_bytes(floats(*[((i * 7919) % 1000 - 500) / 97 for i in range(2 * cols)]))
+        x = [((i * 7919) % 1000 - 500) / 97 for i in range(2 * cols)]
+        (folder / "x").write_bytes(floats(*x))
         for arith in ("f32", "a8"):
             got = []
             for provider in ("reference", "cpu"):
@@ -718,7 +723,8 @@ def test_refused_provider(folder):
     """A provider of an older release: shown when found, an error when named, never run."""
     path = broken("old_qmatmul")
     result = run("inspect", path, code=REFUSED)
-    one_line(result, "symbol=qmatmul_v1", "have=qmatmul_v0", "need=qmatmul_v1", "reason=301", str(path))
+    one_line(result, "symbol=qmatmul_v1", "have=qmatmul_v0", "need=qmatmul_v1", "reason=301",
+             str(path))
     value = document(run("inspect", "--json", path, code=REFUSED))
     assert (value["reason"], value["symbol"], value["have"]) == (301, "qmatmul_v1", "qmatmul_v0")
     value = listed("--provider-dir", path, code=REFUSED)

@@ -6,6 +6,20 @@
 
 static rig self; /* too large for the stack; empty between tests */
 
+static void check_parts(const tokenizer *words, const token_part *parts, size_t count,
+                        const char *wanted)
+{
+    token_list tokens = {0};
+    char shown[256] = "";
+    size_t i, at = 0;
+    ck_assert(tokenizer_encode_parts(words, parts, count, 0, &tokens, NULL, NULL));
+    for (i = 0; i < tokens.count; i++)
+        at += (size_t)snprintf(shown + at, sizeof shown - at, "%s%u", i == 0 ? "" : " ",
+                               tokens.ids[i]);
+    ck_assert_str_eq(shown, wanted);
+    token_list_free(&tokens);
+}
+
 /* --- gpt2 ---------------------------------------------------------------------------------- */
 
 static tokenizer *open_letters(const char *pre)
@@ -123,9 +137,27 @@ START_TEST(a_whole_word_wins_where_the_family_says_so)
         ck_assert_str_eq(rig_ids(words, "abc"), i == 0 ? "256 99" : "257");
         ck_assert_str_eq(rig_ids(words, "abc abc"), i == 0 ? "256 99 32 256 99" : "257 258");
         ck_assert_str_eq(rig_ids(words, "abcd"), "256 99 100");
+        check_parts(words, &(token_part){"xyz", 3, true}, 1, "120 121 122");
         ck_assert_int_eq(tokenizer_adds_begin(words), i);
         tokenizer_close(words);
     }
+}
+END_TEST
+
+START_TEST(a_pair_has_its_first_rank)
+{
+    tokenizer *words;
+    self.model = "gpt2";
+    self.pre = "gpt-2";
+    rig_add_letters(&self);
+    rig_add(&self, "bc", NORMAL, 0);
+    rig_add(&self, "ab", NORMAL, 0);
+    rig_merge(&self, "b", "c");
+    rig_merge(&self, "a", "b");
+    rig_merge(&self, "b", "c");
+    words = rig_open(&self);
+    ck_assert_str_eq(rig_ids(words, "abc"), "97 256");
+    tokenizer_close(words);
 }
 END_TEST
 
@@ -163,6 +195,38 @@ static void check_words(const char *family, const char *text, const char *wanted
     split_work_free(work);
     splitter_close(split);
 }
+
+START_TEST(white_space_is_that_of_unicode)
+{
+    static const uint32_t blanks[] = {9,      10,     11,     12,     13,     0x20,   0x85,
+                                      0xA0,   0x1680, 0x2000, 0x2001, 0x2002, 0x2003, 0x2004,
+                                      0x2005, 0x2006, 0x2007, 0x2008, 0x2009, 0x200A, 0x2028,
+                                      0x2029, 0x202F, 0x205F, 0x3000};
+    static const uint32_t others[] = {8, 0x0E, 0x1F, 0x84, 0x180E, 0x200B, 0x2060, 0xFEFF};
+    size_t i;
+    for (i = 0; i < sizeof blanks / sizeof blanks[0] + sizeof others / sizeof others[0]; i++) {
+        size_t at = i < sizeof blanks / sizeof blanks[0] ? i : i - sizeof blanks / sizeof blanks[0];
+        bool blank = at == i;
+        uint32_t code = blank ? blanks[at] : others[at];
+        char letter[5] = {0}, text[16], wanted[16];
+        if (code < 0x80) {
+            letter[0] = (char)code;
+        } else if (code < 0x800) {
+            letter[0] = (char)(0xC0 | code >> 6);
+            letter[1] = (char)(0x80 | (code & 0x3F));
+        } else {
+            letter[0] = (char)(0xE0 | code >> 12);
+            letter[1] = (char)(0x80 | (code >> 6 & 0x3F));
+            letter[2] = (char)(0x80 | (code & 0x3F));
+        }
+        /* a run of blanks leaves its last one alone, a run of marks stays together */
+        snprintf(text, sizeof text, "1%s%s.", letter, letter);
+        snprintf(wanted, sizeof wanted,
+                 blank ? (code == 0x20 ? "1|%s|%s." : "1|%s|%s|.") : "1|%s%s.", letter, letter);
+        check_words("gpt-2", text, wanted);
+    }
+}
+END_TEST
 
 START_TEST(words_are_those_of_the_family)
 {
@@ -232,20 +296,6 @@ START_TEST(special_tokens_are_found_in_text)
     tokenizer_close(words);
 }
 END_TEST
-
-static void check_parts(const tokenizer *words, const token_part *parts, size_t count,
-                        const char *wanted)
-{
-    token_list tokens = {0};
-    char shown[256] = "";
-    size_t i, at = 0;
-    ck_assert(tokenizer_encode_parts(words, parts, count, 0, &tokens, NULL, NULL));
-    for (i = 0; i < tokens.count; i++)
-        at += (size_t)snprintf(shown + at, sizeof shown - at, "%s%u", i == 0 ? "" : " ",
-                               tokens.ids[i]);
-    ck_assert_str_eq(shown, wanted);
-    token_list_free(&tokens);
-}
 
 START_TEST(control_tokens_are_not_found_in_literal_parts)
 {
@@ -389,6 +439,15 @@ START_TEST(what_is_no_token_is_spelled_in_bytes)
     check_parts(words, &(token_part){"<s>", 3, true}, 1, "265 267");
     check_parts(words, &(token_part){"<0x41>", 6, true}, 1, "264 50 122 54 51 267");
     tokenizer_close(words);
+    add_llama();
+    rig_add(&self, "<0", NORMAL, 0); /* 269 */
+    rig_add(&self, "<0x", NORMAL, 0);
+    rig_add(&self, "<0x4", NORMAL, 0);
+    rig_add(&self, "<0x41", NORMAL, 0); /* 272 */
+    rig_flag(&self, "tokenizer.ggml.add_space_prefix", false);
+    words = rig_open(&self);
+    ck_assert_str_eq(rig_ids(words, "<0x41>"), "272 267");
+    tokenizer_close(words);
 }
 END_TEST
 
@@ -502,6 +561,8 @@ int main(void)
     tcase_add_test(tcase, bytes_that_are_no_text_are_words_of_their_own);
     tcase_add_test(tcase, bytes_without_a_token_are_counted);
     tcase_add_test(tcase, a_whole_word_wins_where_the_family_says_so);
+    tcase_add_test(tcase, a_pair_has_its_first_rank);
+    tcase_add_test(tcase, white_space_is_that_of_unicode);
     tcase_add_test(tcase, words_are_those_of_the_family);
     tcase_add_test(tcase, special_tokens_are_found_in_text);
     tcase_add_test(tcase, control_tokens_are_not_found_in_literal_parts);
