@@ -48,7 +48,7 @@ def items():
         for match in re.finditer(r"typedef struct (\w+) \{(.*?)\n\} \1;", text, flags=re.S):
             if match.group(1) not in LOCAL:
                 fields += [("field", match.group(1), name) for name in fields_of(match.group(2))]
-        for name, value in re.findall(r"^#define (TENON_[A-Z0-9_]+) +(.+)$", text, flags=re.M):
+        for name, value in re.findall(r"^#define (TENON_[A-Z0-9_]+)(?: +|\s*\\\n\s*)([^\s\\].*)$", text, flags=re.M):
             if re.match(r"^(\(-\d+\)|-?\d+u?|0x[0-9a-fA-F]+u?|UINT64_MAX)( |$)", value):
                 constants.append(("const", name))
     for table, prefix in (("reasons.def", "REASON"), ("formats.def", "FORMAT")):

@@ -18,7 +18,13 @@
 
 #include <tenon/base.h>
 #include <tenon/format.h>
+#include <tenon/op/add.h>
+#include <tenon/op/argmax.h>
+#include <tenon/op/attention.h>
+#include <tenon/op/embed.h>
+#include <tenon/op/gated.h>
 #include <tenon/op/qmatmul.h>
+#include <tenon/op/rmsnorm.h>
 #include <tenon/types.h>
 
 #ifdef __cplusplus

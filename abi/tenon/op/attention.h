@@ -30,14 +30,14 @@ struct tenon_session;
 typedef struct tenon_cache_desc {
     uint32_t struct_size;
     uint32_t abi_version;
-    uint64_t kv_heads;    /* at least 1 */
-    uint64_t head_size;   /* inputs of one head of q, k and v, at least 1 */
-    uint64_t capacity;    /* positions, at least 1 */
-    uint64_t window;      /* a row sees its own position and window - 1 before it; 0: all before */
-    uint32_t type;        /* TENON_CACHE_* */
-    uint32_t pairing;     /* TENON_ROPE_* */
-    uint32_t flags;       /* TENON_CACHE_EVICTABLE */
-    uint32_t rotary;      /* inputs of a head that are rotated, even, <= head_size; 0 with NONE */
+    uint64_t kv_heads;  /* at least 1 */
+    uint64_t head_size; /* inputs of one head of q, k and v, at least 1 */
+    uint64_t capacity;  /* positions, at least 1 */
+    uint64_t window;    /* a row sees its own position and window - 1 before it; 0: all before */
+    uint32_t type;      /* TENON_CACHE_* */
+    uint32_t pairing;   /* TENON_ROPE_* */
+    uint32_t flags;     /* TENON_CACHE_EVICTABLE */
+    uint32_t rotary;    /* inputs of a head that are rotated, even, <= head_size; 0 with NONE */
     /* cos and sin of every position and pair, float32 [capacity][rotary / 2][2], made once in
      * binary64 by the engine: tables travel, they are never recomputed. Valid during create only;
      * NULL with TENON_ROPE_NONE. */

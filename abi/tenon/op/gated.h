@@ -30,9 +30,9 @@ typedef struct tenon_gated_call {
     uint64_t gate_row_stride; /* bytes from one token to the next, >= 4 * width, multiple of 4 */
     uint64_t up_row_stride;
     uint64_t y_row_stride;
-    uint32_t activation;      /* TENON_ACT_* */
-    uint32_t reserved0;       /* zero (R7) */
-    uint64_t reserved1[2];    /* zero (R7) */
+    uint32_t activation;   /* TENON_ACT_* */
+    uint32_t reserved0;    /* zero (R7) */
+    uint64_t reserved1[2]; /* zero (R7) */
 } tenon_gated_call;
 TENON_STATIC_ASSERT(sizeof(tenon_gated_call) == 168, "tenon_gated_call changed size");
 
