@@ -18,10 +18,14 @@ void bind_library(void *library, bound_symbols *out, loader_fault *fault)
     for (row = 0; row < SYMBOL_COUNT; row++) {
         const char *name = symbol_at(row).name;
         const void *found = platform_library_symbol(library, name);
-        /* A lookup also finds what dependencies export: half of another provider is none. */
-        if (found != NULL && !platform_library_owns(library, found))
-            fault_note(fault, TENON_REASON_FOREIGN_SYMBOL, name, "a dependency's symbol",
-                       "the file's own", NULL);
+        /* A lookup also finds what dependencies export: half of another provider is none, and what
+         * the file itself does not export it does not offer. */
+        if (found != NULL && !platform_library_owns(library, found)) {
+            if (symbol_at(row).mandatory)
+                fault_note(fault, TENON_REASON_FOREIGN_SYMBOL, name, "a dependency's symbol",
+                           "the file's own", NULL);
+            found = NULL;
+        }
         out->at[row] = found;
     }
     check_mandatory(out, fault);

@@ -94,9 +94,37 @@ static bool copy_descriptor(const void *from, unsigned row, void *to, uint32_t b
     return true;
 }
 
+/* The descriptor of an operation that is one function: {head, call_size, error_size, run}. */
+#define SIMPLE_OPERATION(name) \
+    static bool check_##name(const tenon_##name##_v1 *self, loader_fault *fault) \
+    { \
+        check_size(fault, #name "_v1.call_size", self->call_size, sizeof(tenon_##name##_call)); \
+        check_size(fault, #name "_v1.error_size", self->error_size, sizeof(tenon_error)); \
+        return self->run != NULL; \
+    }
+SIMPLE_OPERATION(embed)
+SIMPLE_OPERATION(rmsnorm)
+SIMPLE_OPERATION(gated)
+SIMPLE_OPERATION(add)
+SIMPLE_OPERATION(argmax)
+#undef SIMPLE_OPERATION
+
+/* All of it or none: a cache that cannot be freed or truncated is of no use. */
+static bool check_attention(const tenon_attention_v1 *self, loader_fault *fault)
+{
+    check_size(fault, "attention_v1.desc_size", self->desc_size, sizeof(tenon_cache_desc));
+    check_size(fault, "attention_v1.append_size", self->append_size, sizeof(tenon_append_call));
+    check_size(fault, "attention_v1.call_size", self->call_size, sizeof(tenon_attention_call));
+    check_size(fault, "attention_v1.error_size", self->error_size, sizeof(tenon_error));
+    return self->create != NULL && self->free != NULL && self->append != NULL &&
+           self->run != NULL && self->length != NULL && self->truncate != NULL &&
+           self->evict != NULL && self->clone != NULL && self->bytes != NULL;
+}
+
 void check_descriptors(const bound_symbols *bound, loader_module *module, loader_fault *fault)
 {
     if (fault->reason != TENON_REASON_NONE) return;
+    module->offered = 1u << SYMBOL_provider_v1 | 1u << SYMBOL_qmatmul_v1;
     if (!copy_descriptor(bound->at[SYMBOL_provider_v1], SYMBOL_provider_v1, &module->provider,
                          sizeof module->provider, fault) ||
         !copy_descriptor(bound->at[SYMBOL_qmatmul_v1], SYMBOL_qmatmul_v1, &module->qmatmul,
@@ -104,4 +132,21 @@ void check_descriptors(const bound_symbols *bound, loader_module *module, loader
         return;
     check_provider(&module->provider, fault);
     check_qmatmul(&module->qmatmul, fault);
+#define OPTIONAL_OPERATION(name) \
+    memset(&module->name, 0, sizeof module->name); \
+    if (bound->at[SYMBOL_##name##_v1] != NULL && \
+        copy_descriptor(bound->at[SYMBOL_##name##_v1], SYMBOL_##name##_v1, &module->name, \
+                        sizeof module->name, fault)) { \
+        if (check_##name(&module->name, fault)) \
+            module->offered |= 1u << SYMBOL_##name##_v1; \
+        else \
+            memset(&module->name, 0, sizeof module->name); \
+    }
+    OPTIONAL_OPERATION(embed)
+    OPTIONAL_OPERATION(rmsnorm)
+    OPTIONAL_OPERATION(attention)
+    OPTIONAL_OPERATION(gated)
+    OPTIONAL_OPERATION(add)
+    OPTIONAL_OPERATION(argmax)
+#undef OPTIONAL_OPERATION
 }

@@ -29,12 +29,19 @@ typedef struct loader_verdict {
 } loader_verdict;
 
 /* A published provider. Immovable, read-only after publish, lives as long as its loader. The
- * descriptors are host-owned copies of the v1 size; functions the file does not offer are filled
- * with declining stubs, optional ones it does not offer are NULL. */
+ * descriptors are host-owned copies of the v1 size. An optional one that the file does not offer,
+ * because it is absent or because a function of it is NULL (R8), is all zero. */
 typedef struct loader_module {
     const loader_verdict *verdict;
+    uint32_t offered; /* bit n: row n of symbols.def is offered */
     tenon_provider_v1 provider;
     tenon_qmatmul_v1 qmatmul;
+    tenon_embed_v1 embed;
+    tenon_rmsnorm_v1 rmsnorm;
+    tenon_attention_v1 attention;
+    tenon_gated_v1 gated;
+    tenon_add_v1 add;
+    tenon_argmax_v1 argmax;
 } loader_module;
 
 typedef struct loader_options {
