@@ -56,6 +56,28 @@ float reference_f16(uint16_t half)
     return sign != 0 ? -magnitude : magnitude;
 }
 
+uint16_t reference_f16_round(float value)
+{
+    uint32_t bits = reference_bits_of(value), sign = bits >> 16 & 0x8000u;
+    uint32_t magnitude = bits & 0x7fffffffu, kept, rest, halfway, shift;
+
+    if (magnitude > 0x7f800000u) return (uint16_t)(sign | 0x7e00u);
+    if (magnitude >= 0x477ff000u) return (uint16_t)(sign | 0x7c00u); /* 65520 and more */
+    if (magnitude < 0x33000000u) return (uint16_t)sign; /* below 2^-25, half the smallest */
+    if (magnitude >= 0x38800000u) {                     /* 2^-14: normal */
+        shift = 13;
+        magnitude -= UINT32_C(112) << 23;
+    } else { /* fraction with its leading one, down to units of 2^-24 */
+        shift = 126 - (magnitude >> 23);
+        magnitude = (magnitude & 0x7fffffu) | 0x800000u;
+    }
+    kept = magnitude >> shift;
+    rest = magnitude & ((UINT32_C(1) << shift) - 1);
+    halfway = UINT32_C(1) << (shift - 1);
+    if (rest > halfway || (rest == halfway && (kept & 1) != 0)) kept++;
+    return (uint16_t)(sign | kept);
+}
+
 float reference_e4m3(uint8_t code)
 {
     uint32_t sign = (uint32_t)(code & 0x80) << 24;

@@ -16,6 +16,8 @@ float reference_load_bf16(const uint8_t *bytes);
 
 /* IEEE 754 binary16: subnormals, infinities and NaN included. */
 float reference_f16(uint16_t half);
+/* To binary16: nearest even, subnormals kept, overflow to infinity, NaN stays NaN. */
+uint16_t reference_f16_round(float value);
 /* fp8 E4M3FN: bias 7, no infinities, NaN at 0x7F and 0xFF. */
 float reference_e4m3(uint8_t code);
 /* MXFP4's scale of the doubled table: 2^(code - 128), subnormal for codes 0 and 1, NaN for 255. */

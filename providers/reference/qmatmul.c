@@ -1,6 +1,7 @@
 /* The matrix product of the reference: what it takes, how it holds weights, how it splits a call.
  * The host checks requests too; nothing here relies on it. */
 #include "qmatmul.h"
+#include "request.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -8,11 +9,6 @@
 #define ROWS_PER_UNIT 32u
 
 /* -------------------------------------------------------------------- supports, prepare, release */
-
-static int head_is(uint32_t struct_size, uint32_t abi_version, size_t wanted)
-{
-    return struct_size == wanted && abi_version == TENON_ABI_VERSION;
-}
 
 /* Bytes of codes, of scales and of the whole prepared weight. TENON_OK or TENON_DECLINED. */
 static int32_t measure(const tenon_weight_desc *desc, uint64_t *codes, uint64_t *scales,
@@ -53,8 +49,8 @@ int32_t TENON_CALL reference_qmatmul_supports(struct tenon_device *device,
     if (device == NULL || desc == NULL || out == NULL)
         return tenon_fail(error, TENON_ARG, TENON_REASON_NULL_POINTER, TENON_SCOPE_CALL,
                           "supports needs device, desc and out");
-    if (!head_is(desc->struct_size, desc->abi_version, sizeof *desc) ||
-        !head_is(out->struct_size, out->abi_version, sizeof *out))
+    if (!reference_head_is(desc->struct_size, desc->abi_version, sizeof *desc) ||
+        !reference_head_is(out->struct_size, out->abi_version, sizeof *out))
         return tenon_fail(error, TENON_ABI, TENON_REASON_STRUCT_SIZE, TENON_SCOPE_CALL,
                           "desc or out of supports is not of version 1");
     status = measure(desc, &codes, &scales, &prepared, error);
@@ -102,8 +98,8 @@ int32_t TENON_CALL reference_qmatmul_prepare(struct tenon_device *device,
         return tenon_fail(error, TENON_ARG, TENON_REASON_NULL_POINTER, TENON_SCOPE_CALL,
                           "prepare needs device, desc, data and out");
     *out = NULL;
-    if (!head_is(desc->struct_size, desc->abi_version, sizeof *desc) ||
-        !head_is(data->struct_size, data->abi_version, sizeof *data))
+    if (!reference_head_is(desc->struct_size, desc->abi_version, sizeof *desc) ||
+        !reference_head_is(data->struct_size, data->abi_version, sizeof *data))
         return tenon_fail(error, TENON_ABI, TENON_REASON_STRUCT_SIZE, TENON_SCOPE_CALL,
                           "desc or data of prepare is not of version 1");
     status = measure(desc, &codes, &scales, &bytes, error);
@@ -131,38 +127,13 @@ void TENON_CALL reference_qmatmul_release(struct tenon_device *device, tenon_pre
 
 /* ------------------------------------------------------------------------------------------- run */
 
-/* A host view of tokens rows of width floats. */
-static int32_t check_view(const tenon_view *view, uint64_t stride, uint64_t tokens, uint64_t width,
-                          const char *name, tenon_error *error)
-{
-    uint64_t row, bytes;
-
-    if (view->buffer != NULL)
-        return tenon_fail(error, TENON_DECLINED, TENON_REASON_NO_BUFFERS, TENON_SCOPE_CALL,
-                          "the reference has no device buffers");
-    if (view->host == NULL)
-        return tenon_fail(error, TENON_ARG, TENON_REASON_NULL_POINTER, TENON_SCOPE_CALL, name);
-    if (((uintptr_t)view->host + view->offset) % 4 != 0 || stride % 4 != 0)
-        return tenon_fail(error, TENON_ARG, TENON_REASON_ALIGNMENT, TENON_SCOPE_CALL, name);
-    if (!tenon_mul_u64(width, 4, &row) || !tenon_mul_u64(tokens - 1, stride, &bytes) ||
-        !tenon_add_u64(bytes, row, &bytes))
-        return tenon_fail(error, TENON_ARG, TENON_REASON_OVERFLOW, TENON_SCOPE_CALL, name);
-    if (stride < row)
-        return tenon_fail_amount(error, TENON_ARG, TENON_REASON_STRIDE, TENON_SCOPE_CALL, row,
-                                 stride, name);
-    if (view->bytes < bytes)
-        return tenon_fail_amount(error, TENON_ARG, TENON_REASON_SHORT_BUFFER, TENON_SCOPE_CALL,
-                                 bytes, view->bytes, name);
-    return TENON_OK;
-}
-
 static int32_t check_call(const tenon_qmatmul_call *call, tenon_error *error)
 {
     uint64_t cols = 0;
     uint32_t n;
     int32_t status;
 
-    if (!head_is(call->struct_size, call->abi_version, sizeof *call))
+    if (!reference_head_is(call->struct_size, call->abi_version, sizeof *call))
         return tenon_fail(error, TENON_ABI, TENON_REASON_STRUCT_SIZE, TENON_SCOPE_CALL,
                           "tenon_qmatmul_call is not of version 1");
     if (call->reserved0 != 0 || call->reserved1[0] != 0 || call->reserved1[1] != 0)
@@ -185,11 +156,11 @@ static int32_t check_call(const tenon_qmatmul_call *call, tenon_error *error)
             return tenon_fail_amount(error, TENON_ARG, TENON_REASON_COLS_DIFFER, TENON_SCOPE_CALL,
                                      cols, prepared->weight.cols, "inputs of outputs[].weight");
         cols = prepared->weight.cols;
-        status = check_view(&output->y, output->row_stride, call->tokens, prepared->weight.rows,
-                            "outputs[].y", error);
+        status = reference_check_view(&output->y, output->row_stride, call->tokens,
+                                      prepared->weight.rows, "outputs[].y", error);
         if (status != TENON_OK) return status;
     }
-    return check_view(&call->x, call->x_row_stride, call->tokens, cols, "x", error);
+    return reference_check_view(&call->x, call->x_row_stride, call->tokens, cols, "x", error);
 }
 
 /* One call, as its units see it. A unit is ROWS_PER_UNIT rows of one output for one token. */
@@ -208,14 +179,7 @@ static uint64_t units_of(const tenon_output *output)
 
 static const float *x_of(const job *self, uint64_t token)
 {
-    const uint8_t *start = (const uint8_t *)self->call->x.host + self->call->x.offset;
-    return (const float *)(const void *)(start + token * self->call->x_row_stride);
-}
-
-static float *y_of(const tenon_output *output, uint64_t token)
-{
-    uint8_t *start = (uint8_t *)output->y.host + output->y.offset;
-    return (float *)(void *)(start + token * output->row_stride);
+    return reference_row(&self->call->x, self->call->x_row_stride, token);
 }
 
 static reference_activations activations_of(const job *self, uint64_t token)
@@ -238,7 +202,7 @@ static void TENON_CALL run_unit(void *context, uint64_t index, uint32_t worker)
 
     while (unit >= units_of(output)) unit -= units_of(output++);
     prepared = output->weight;
-    y = y_of(output, token);
+    y = reference_row_out(&output->y, output->row_stride, token);
     row = unit * ROWS_PER_UNIT;
     end = prepared->weight.rows - row < ROWS_PER_UNIT ? prepared->weight.rows : row + ROWS_PER_UNIT;
     if (prepared->weight.arith == TENON_CLASS_A8) {

@@ -5,16 +5,9 @@
 #include <tenon/provider.h>
 
 #include "decode.h"
+#include "device.h"
 
 #define REFERENCE_ACTIVATION_BLOCK 32u
-
-struct tenon_provider {
-    const tenon_services *services; /* the host's, valid until close */
-};
-
-struct tenon_device {
-    tenon_provider *provider;
-};
 
 /* A private copy of the weight's bytes follows the struct: codes or blocks, then scales. */
 struct tenon_prepared {
