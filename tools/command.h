@@ -26,6 +26,7 @@ int command_inspect(int argc, char **argv);
 int command_verify(int argc, char **argv);
 int command_bench(int argc, char **argv);
 int command_op(int argc, char **argv);
+int command_tokenize(int argc, char **argv);
 int command_make_model(int argc, char **argv);
 
 #endif

@@ -6,7 +6,7 @@
  * offset in the file.
  *
  * A file that is cut by somebody while it is mapped cannot be guarded against by any reader: the
- * tools name the file and end (terminal.h). An opened file is read-only and any thread may use it. */
+ * tools name the file and end (terminal.h). An opened file is read-only; any thread may use it. */
 #ifndef TENON_TOOLS_GGUF_H
 #define TENON_TOOLS_GGUF_H
 

@@ -14,6 +14,7 @@ static const command_entry commands[] = {
     {"verify", command_verify, "does a provider return the bits that the contract asks for", false},
     {"bench", command_bench, "how fast is it, and what limits it", false},
     {"op", command_op, "run one operation on raw files", false},
+    {"tokenize", command_tokenize, "the token ids of a text, by the vocabulary of a model", false},
     {"make-model", command_make_model, "write a small GGUF model with random weights", true},
 };
 #define COMMANDS (sizeof commands / sizeof commands[0])

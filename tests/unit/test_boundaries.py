@@ -23,13 +23,14 @@ C_HEADERS = set("""assert ctype errno fenv float inttypes limits locale math set
     stdarg stdatomic stdbool stddef stdint stdio stdlib stdnoreturn string time wchar""".split())
 # instruction sets, and what a provider needs to find its runtime and to ask for huge pages
 PROVIDER_HEADERS = {"immintrin.h", "xmmintrin.h", "cpuid.h", "arm_neon.h", "dlfcn.h", "windows.h",
-                    "sys/mman.h", "unistd.h"}
+                    "sys/mman.h", "sys/sysinfo.h", "unistd.h"}
 # where code of a folder may come from; "system" is anything in <> that the tree does not have
 LAYERS = {
     "abi": {"abi"},
     "loader": {"abi", "loader"},
     "host": {"abi", "loader", "host"},
-    "tools": {"abi", "loader", "host", "tools"},
+    # the conformance suite is part of the tool: tenon verify
+    "tools": {"abi", "loader", "host", "tools", os.path.join("tests", "conformance")},
 }
 VENDOR = re.compile(r"^(cu[A-Z]|cuda[A-Z]|cublas|nvrtc|hip[A-Z]|rocblas|vk[A-Z]|xrt[A-Z]|MTL|objc_|"
                     r"cl[A-Z]|ze[A-Z])")
@@ -81,7 +82,7 @@ def check_layers(root):
                     elif layer == "abi" and not is_c_header(name):
                         wrong.append(f"{where}: the contract needs no header but C's")
                     continue
-                if target.split(os.sep)[0] not in allowed:
+                if not any(target.startswith(folder + os.sep) for folder in allowed):
                     wrong.append(f"{where}: {layer} may include {', '.join(sorted(allowed))}")
     for path in sources(root, "loader"):
         base = os.path.basename(path)
@@ -101,15 +102,25 @@ def generated(name):
 
 
 def engine_faults(root, path):
-    """An engine sees <tenon/engine.h> and C; files of its own folder."""
-    wrong = []
+    """An engine sees <tenon/engine.h> alone of Tenon. It may use leaf helpers of the tools (text,
+    model files), as long as those do not lead to the host or the loader."""
+    wrong, seen = [], {path}
     for number, quote, name in includes(root, path):
-        target = origin(root, path, quote, name)
-        if target is not None and os.path.dirname(target) == os.path.dirname(path):
-            continue
-        if name.startswith("tenon/") and name != "tenon/engine.h" or (
-                target is not None and not target.startswith("abi")):
+        if name.startswith("tenon/") and name != "tenon/engine.h":
             wrong.append(f"{path}:{number}: includes {name}: an engine sees <tenon/engine.h>")
+    ahead = [path]
+    while ahead:
+        current = ahead.pop()
+        for number, quote, name in includes(root, current):
+            target = origin(root, current, quote, name)
+            if target is None or target in seen or target.startswith("abi" + os.sep):
+                continue
+            if not target.startswith("tools" + os.sep):
+                wrong.append(f"{path}: reaches {target} through {current}:{number}: "
+                             "an engine sees <tenon/engine.h>")
+                continue
+            seen.add(target)
+            ahead.append(target)
     return wrong
 
 
@@ -300,7 +311,8 @@ class Planted(unittest.TestCase):
 
     def setUp(self):
         self.copy = tempfile.mkdtemp(prefix="tenon-boundaries-")
-        for folder in ("abi", "loader", "host", "providers", "tools"):
+        for folder in ("abi", "loader", "host", "providers", "tools",
+                       os.path.join("tests", "conformance")):
             shutil.copytree(os.path.join(ROOT, folder), os.path.join(self.copy, folder),
                             ignore=lambda _, names: [n for n in names if n.endswith(".so")])
         self.before = check_layers(self.copy) + check_providers(self.copy)
@@ -354,6 +366,17 @@ class Planted(unittest.TestCase):
     def test_provider_includes_a_vendor_header(self):
         self.plant("providers/template/planted.c", "#include <cuda.h>")
         self.reported(check_providers(self.copy), "cuda.h")
+
+    def test_engine_reaches_the_host(self):
+        self.plant("host/planted.h", "")
+        self.plant("tools/planted.h", "#include <host/planted.h>")
+        self.plant("tools/engine/planted.c", '#include "../planted.h"')
+        self.reported(check_layers(self.copy), "tools/planted.h:1")
+
+    def test_tool_includes_a_provider(self):
+        self.plant("providers/reference/planted.h", "")
+        self.plant("tools/planted.c", '#include "../providers/reference/planted.h"')
+        self.reported(check_layers(self.copy), "tools/planted.c:1")
 
     def test_engine_includes_the_provider_header(self):
         self.plant("tools/engine/planted.c", "#include <tenon/provider.h>")
