@@ -1,6 +1,4 @@
-#include "border.h"
-
-#include "fpenv.h"
+#include "border_parts.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -13,7 +11,7 @@ void border_broke(host_provider *provider, const char *how)
              "provider %s broke the contract and is quarantined: %s", provider_id(provider), how);
 }
 
-static int32_t broken(host_provider *provider, tenon_error *error, const char *how)
+int32_t border_broken(host_provider *provider, tenon_error *error, const char *how)
 {
     border_broke(provider, how);
     return fail_text(error, TENON_INTERNAL, TENON_REASON_CONTRACT_BROKEN, TENON_SCOPE_PROVIDER, 0,
@@ -27,29 +25,43 @@ static bool size_good(uint32_t size)
 
 int32_t border_check_sizes(const host_provider *provider, tenon_error *error)
 {
-    const tenon_provider_v1 *p = &provider->module->provider;
-    const tenon_qmatmul_v1 *q = &provider->module->qmatmul;
+    const loader_module *m = provider->module;
+    /* What is not offered is all zero and has no sizes. */
     const struct {
         const char *name;
+        bool offered;
         uint32_t size;
     } sizes[] = {
-        {"provider_v1.services_size", p->services_size},
-        {"provider_v1.device_info_size", p->device_info_size},
-        {"provider_v1.error_size", p->error_size},
-        {"qmatmul_v1.weight_desc_size", q->weight_desc_size},
-        {"qmatmul_v1.weight_data_size", q->weight_data_size},
-        {"qmatmul_v1.call_size", q->call_size},
-        {"qmatmul_v1.support_size", q->support_size},
-        {"qmatmul_v1.error_size", q->error_size},
+        {"provider_v1.services_size", true, m->provider.services_size},
+        {"provider_v1.device_info_size", true, m->provider.device_info_size},
+        {"provider_v1.error_size", true, m->provider.error_size},
+        {"qmatmul_v1.weight_desc_size", true, m->qmatmul.weight_desc_size},
+        {"qmatmul_v1.weight_data_size", true, m->qmatmul.weight_data_size},
+        {"qmatmul_v1.call_size", true, m->qmatmul.call_size},
+        {"qmatmul_v1.support_size", true, m->qmatmul.support_size},
+        {"qmatmul_v1.error_size", true, m->qmatmul.error_size},
+#define SIMPLE(op) \
+    {#op "_v1.call_size", m->op.run != NULL, m->op.call_size}, \
+        {#op "_v1.error_size", m->op.run != NULL, m->op.error_size}
+        SIMPLE(embed),
+        SIMPLE(rmsnorm),
+        SIMPLE(gated),
+        SIMPLE(add),
+        SIMPLE(argmax),
+#undef SIMPLE
+        {"attention_v1.desc_size", m->attention.run != NULL, m->attention.desc_size},
+        {"attention_v1.append_size", m->attention.run != NULL, m->attention.append_size},
+        {"attention_v1.call_size", m->attention.run != NULL, m->attention.call_size},
+        {"attention_v1.error_size", m->attention.run != NULL, m->attention.error_size},
     };
     size_t i;
 
     for (i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
-        if (!size_good(sizes[i].size))
+        if (sizes[i].offered && !size_good(sizes[i].size))
             return fail_text(error, TENON_ABI, TENON_REASON_CHECK_STRUCT_SIZE, TENON_SCOPE_PROVIDER,
                              STRUCT_ROOM, sizes[i].size,
-                             "%s: %s is %u, not a multiple of 8 from 8 to %u", p->id, sizes[i].name,
-                             sizes[i].size, STRUCT_ROOM);
+                             "%s: %s is %u, not a multiple of 8 from 8 to %u", m->provider.id,
+                             sizes[i].name, sizes[i].size, STRUCT_ROOM);
     return TENON_OK;
 }
 
@@ -83,8 +95,7 @@ static bool status_known(int32_t status, bool may_decline)
            (status < 0 && status >= TENON_INTERNAL);
 }
 
-/* What every answer is looked at for. has_object: 0 when an object was due and is NULL. */
-static int32_t judge(host_provider *provider, const char *function, int32_t status,
+int32_t border_judge(host_provider *provider, const char *function, int32_t status,
                      bool mode_broken, bool may_decline, bool has_object, const struct_room *room,
                      uint32_t size, uint32_t scope, tenon_error *error)
 {
@@ -92,15 +103,15 @@ static int32_t judge(host_provider *provider, const char *function, int32_t stat
 
     if (!status_known(status, may_decline)) {
         snprintf(how, sizeof how, "%s answered status %d", function, status);
-        return broken(provider, error, how);
+        return border_broken(provider, error, how);
     }
     if (mode_broken) {
         snprintf(how, sizeof how, "%s changed the floating point mode", function);
-        return broken(provider, error, how);
+        return border_broken(provider, error, how);
     }
     if (status == TENON_OK && !has_object) {
         snprintf(how, sizeof how, "%s answered OK with NULL", function);
-        return broken(provider, error, how);
+        return border_broken(provider, error, how);
     }
     if (status != TENON_OK) read_error(room, size, status, scope, error);
     return status;
@@ -120,8 +131,8 @@ int32_t border_open(host_provider *provider, tenon_error *error)
     status = p->open(provider->services, &provider->handle, (tenon_error *)(void *)room.bytes);
     changed = fp_leave(mode);
     if (status == TENON_OK && provider->handle != NULL && changed) border_close(provider);
-    status = judge(provider, "open", status, changed, false, provider->handle != NULL, &room,
-                   p->error_size, TENON_SCOPE_PROVIDER, error);
+    status = border_judge(provider, "open", status, changed, false, provider->handle != NULL, &room,
+                          p->error_size, TENON_SCOPE_PROVIDER, error);
     if (status != TENON_OK) provider->handle = NULL;
     return status;
 }
@@ -147,8 +158,8 @@ int32_t border_device_count(host_provider *provider, uint32_t *count, tenon_erro
     mode = fp_enter();
     status = p->device_count(provider->handle, count, (tenon_error *)(void *)room.bytes);
     changed = fp_leave(mode);
-    status = judge(provider, "device_count", status, changed, false, true, &room, p->error_size,
-                   TENON_SCOPE_PROVIDER, error);
+    status = border_judge(provider, "device_count", status, changed, false, true, &room,
+                          p->error_size, TENON_SCOPE_PROVIDER, error);
     if (status != TENON_OK) *count = 0;
     if (status == TENON_OK && *count == 0) { /* the one answer that explains an OK */
         read_error(&room, p->error_size, TENON_OK, TENON_SCOPE_PROVIDER, error);
@@ -177,8 +188,8 @@ int32_t border_device_info(host_provider *provider, uint32_t index, tenon_device
     status = p->device_info(provider->handle, index, (tenon_device_info *)(void *)answer.bytes,
                             (tenon_error *)(void *)room.bytes);
     changed = fp_leave(mode);
-    status = judge(provider, "device_info", status, changed, false, true, &room, p->error_size,
-                   TENON_SCOPE_DEVICE, error);
+    status = border_judge(provider, "device_info", status, changed, false, true, &room,
+                          p->error_size, TENON_SCOPE_DEVICE, error);
     struct_read_answer(out, sizeof *out, answer.bytes, p->device_info_size);
     out->name[sizeof out->name - 1] = '\0';
     out->driver[sizeof out->driver - 1] = '\0';
@@ -204,8 +215,8 @@ int32_t border_device_open(host_provider *provider, uint32_t index, tenon_device
         p->device_close(*out);
         *out = NULL;
     }
-    status = judge(provider, "device_open", status, changed, false, *out != NULL, &room,
-                   p->error_size, TENON_SCOPE_DEVICE, error);
+    status = border_judge(provider, "device_open", status, changed, false, *out != NULL, &room,
+                          p->error_size, TENON_SCOPE_DEVICE, error);
     if (status != TENON_OK) *out = NULL;
     return status;
 }
@@ -234,8 +245,8 @@ int32_t border_queue_open(host_device *device, tenon_device_queue **out, tenon_e
         p->queue_close(*out);
         *out = NULL;
     }
-    status = judge(device->provider, "queue_open", status, changed, false, *out != NULL, &room,
-                   p->error_size, TENON_SCOPE_DEVICE, error);
+    status = border_judge(device->provider, "queue_open", status, changed, false, *out != NULL,
+                          &room, p->error_size, TENON_SCOPE_DEVICE, error);
     if (status != TENON_OK) *out = NULL;
     return status;
 }
@@ -247,7 +258,7 @@ void border_queue_close(host_device *device, tenon_device_queue *queue)
     fp_leave(mode);
 }
 
-static int32_t cut(const char *name, uint32_t size, uint32_t offset, tenon_error *error)
+int32_t border_cut(const char *name, uint32_t size, uint32_t offset, tenon_error *error)
 {
     return fail_text(error, TENON_DECLINED, TENON_REASON_TRUNCATED_REQUEST, TENON_SCOPE_CALL,
                      (uint64_t)offset + 1, size,
@@ -269,7 +280,7 @@ int32_t border_supports(host_device *device, const tenon_weight_desc *desc,
     *out = (tenon_qmatmul_support){TENON_HEAD(tenon_qmatmul_support),
                                    .prepared_bytes = TENON_UNKNOWN};
     if (!struct_present(request.bytes, q->weight_desc_size, desc, sizeof *desc, &offset))
-        return cut("tenon_weight_desc", q->weight_desc_size, offset, error);
+        return border_cut("tenon_weight_desc", q->weight_desc_size, offset, error);
     struct_present_empty(answer.bytes, q->support_size);
     struct_present_empty(room.bytes, q->error_size);
     mode = fp_enter();
@@ -277,16 +288,18 @@ int32_t border_supports(host_device *device, const tenon_weight_desc *desc,
                          (tenon_qmatmul_support *)(void *)answer.bytes,
                          (tenon_error *)(void *)room.bytes);
     changed = fp_leave(mode);
-    status = judge(provider, "supports", status, changed, true, true, &room, q->error_size,
-                   TENON_SCOPE_WEIGHT, error);
+    status = border_judge(provider, "supports", status, changed, true, true, &room, q->error_size,
+                          TENON_SCOPE_WEIGHT, error);
     if (status != TENON_OK) return status;
     struct_read_answer(out, sizeof *out, answer.bytes, q->support_size);
     if (q->support_size < offsetof(tenon_qmatmul_support, alignment))
         out->prepared_bytes = TENON_UNKNOWN;
     if (out->reserved0[0] != 0 || out->reserved0[1] != 0)
-        return broken(provider, error, "supports answered a reserved field that is not zero (R7)");
+        return border_broken(provider, error,
+                             "supports answered a reserved field that is not zero (R7)");
     if ((out->alignment & (out->alignment - 1)) != 0 || out->alignment > 1u << 21)
-        return broken(provider, error, "supports wants an alignment that is no power of two");
+        return border_broken(provider, error,
+                             "supports wants an alignment that is no power of two");
     return TENON_OK;
 }
 
@@ -303,9 +316,9 @@ int32_t border_prepare(host_device *device, const tenon_weight_desc *desc,
 
     *out = NULL;
     if (!struct_present(request.bytes, q->weight_desc_size, desc, sizeof *desc, &offset))
-        return cut("tenon_weight_desc", q->weight_desc_size, offset, error);
+        return border_cut("tenon_weight_desc", q->weight_desc_size, offset, error);
     if (!struct_present(bytes.bytes, q->weight_data_size, data, sizeof *data, &offset))
-        return cut("tenon_weight_data", q->weight_data_size, offset, error);
+        return border_cut("tenon_weight_data", q->weight_data_size, offset, error);
     struct_present_empty(room.bytes, q->error_size);
     mode = fp_enter();
     status = q->prepare(device->handle, (const tenon_weight_desc *)(void *)request.bytes,
@@ -316,8 +329,8 @@ int32_t border_prepare(host_device *device, const tenon_weight_desc *desc,
         border_release(device, *out);
         *out = NULL;
     }
-    status = judge(provider, "prepare", status, changed, true, *out != NULL, &room, q->error_size,
-                   TENON_SCOPE_WEIGHT, error);
+    status = border_judge(provider, "prepare", status, changed, true, *out != NULL, &room,
+                          q->error_size, TENON_SCOPE_WEIGHT, error);
     if (status != TENON_OK) *out = NULL;
     return status;
 }
@@ -378,7 +391,7 @@ int32_t border_run(tenon_queue *queue, session_link *link, const tenon_qmatmul_c
         if (status != TENON_OK) return status;
     }
     if (!present_call(queue, q->call_size, call, which, slots, count, &offset))
-        return cut("tenon_qmatmul_call", q->call_size, offset, error);
+        return border_cut("tenon_qmatmul_call", q->call_size, offset, error);
     if (said->status != 0) memset(queue->error.bytes, 0, q->error_size); /* written under OK */
     said->struct_size = q->error_size;
     said->abi_version = TENON_ABI_VERSION;
@@ -394,8 +407,8 @@ int32_t border_run(tenon_queue *queue, session_link *link, const tenon_qmatmul_c
     if (status == TENON_OK && !changed) /* a worker's mode was changed, or another call broke */
         return fail_text(error, TENON_INTERNAL, TENON_REASON_QUARANTINED, TENON_SCOPE_PROVIDER, 0,
                          0, "quarantined during the call");
-    status = judge(provider, "qmatmul run", status, changed, true, true, &queue->error,
-                   q->error_size, TENON_SCOPE_CALL, error);
+    status = border_judge(provider, "qmatmul run", status, changed, true, true, &queue->error,
+                          q->error_size, TENON_SCOPE_CALL, error);
     memset(queue->error.bytes, 0, q->error_size);
     return status;
 }

@@ -37,6 +37,31 @@ int32_t border_run(tenon_queue *queue, session_link *link, const tenon_qmatmul_c
                    const uint32_t *which, weight_slot *const *slots, uint32_t count,
                    tenon_error *error);
 
+union operation_request;
+/* Runs a request of OPERATION_EMBED to OPERATION_ARGMAX, in this library's size, on a link that
+ * offers it. *error is filled only when the answer is not TENON_OK. [serial per queue] */
+int32_t border_operate(tenon_queue *queue, session_link *link, uint32_t index,
+                       const union operation_request *request, tenon_error *error);
+
+/* The functions of attention_v1 on a link that offers it; cache in a call is the provider's. */
+int32_t border_cache_create(session_link *link, const tenon_cache_desc *desc,
+                            tenon_device_cache **out, tenon_error *error);
+void border_cache_free(session_link *link, tenon_device_cache *cache);
+int32_t border_cache_append(tenon_queue *queue, session_link *link, const tenon_append_call *call,
+                            tenon_error *error);
+int32_t border_cache_run(tenon_queue *queue, session_link *link, const tenon_attention_call *call,
+                         tenon_error *error);
+int32_t border_cache_length(session_link *link, const tenon_device_cache *cache, uint64_t *length,
+                            tenon_error *error);
+int32_t border_cache_bytes(session_link *link, const tenon_device_cache *cache, uint64_t *bytes,
+                           tenon_error *error);
+int32_t border_cache_truncate(tenon_queue *queue, session_link *link, tenon_device_cache *cache,
+                              uint64_t length, tenon_error *error);
+int32_t border_cache_evict(tenon_queue *queue, session_link *link, tenon_device_cache *cache,
+                           uint64_t first, uint64_t count, tenon_error *error);
+int32_t border_cache_clone(tenon_queue *queue, session_link *link, const tenon_device_cache *cache,
+                           tenon_device_cache **out, tenon_error *error);
+
 /* The provider broke the contract: says so once and quarantines it. [any thread] */
 void border_broke(host_provider *provider, const char *how);
 

@@ -5,11 +5,11 @@
 
 #include "host.h"
 
-/* Counts one weight that a link declined or failed to prepare, and remembers why. what:
- * COUNT_DECLINED or COUNT_FAILED. [any thread] */
-void counters_prepare(session_link *link, uint32_t what, const tenon_error *why);
-/* Remembers why a link did not run something. [any thread] */
-void counters_remember(session_link *link, const tenon_error *why);
+/* Counts one object (a weight of qmatmul, a cache of attention) that a link declined or failed, and
+ * remembers why. what: COUNT_DECLINED or COUNT_FAILED. [any thread] */
+void counters_object(session_link *link, uint32_t operation, uint32_t what, const tenon_error *why);
+/* Remembers why a link did not run an operation. [any thread] */
+void counters_remember(session_link *link, uint32_t operation, const tenon_error *why);
 /* Adds what a queue counted to its links, before it goes. [session.lock] */
 void counters_keep(const tenon_queue *queue);
 

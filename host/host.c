@@ -11,6 +11,12 @@
 /* The built-in last link of every chain (providers/reference). */
 extern const tenon_provider_v1 tenon_reference_provider_v1;
 extern const tenon_qmatmul_v1 tenon_reference_qmatmul_v1;
+extern const tenon_embed_v1 tenon_reference_embed_v1;
+extern const tenon_rmsnorm_v1 tenon_reference_rmsnorm_v1;
+extern const tenon_attention_v1 tenon_reference_attention_v1;
+extern const tenon_gated_v1 tenon_reference_gated_v1;
+extern const tenon_add_v1 tenon_reference_add_v1;
+extern const tenon_argmax_v1 tenon_reference_argmax_v1;
 
 static int32_t check_host(const tenon_host *host, tenon_error *error)
 {
@@ -96,6 +102,12 @@ static int32_t register_reference(tenon_host *host, tenon_error *error)
     static const tenon_static_symbol symbols[] = {
         {"provider_v1", &tenon_reference_provider_v1},
         {"qmatmul_v1", &tenon_reference_qmatmul_v1},
+        {"embed_v1", &tenon_reference_embed_v1},
+        {"rmsnorm_v1", &tenon_reference_rmsnorm_v1},
+        {"attention_v1", &tenon_reference_attention_v1},
+        {"gated_v1", &tenon_reference_gated_v1},
+        {"add_v1", &tenon_reference_add_v1},
+        {"argmax_v1", &tenon_reference_argmax_v1},
     };
     return loader_register(host->loader, symbols, sizeof symbols / sizeof symbols[0], error);
 }

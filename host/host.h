@@ -3,10 +3,11 @@
  *   host ── provider (opened once) ── device (opened once, shared by sessions)
  *     └── session ── link (one per device of its chain, in order)
  *            ├── queue ── seat (what a queue keeps per link)
- *            └── weight ── slot (what a weight is on each link)
+ *            ├── weight ── slot (what a weight is on each link)
+ *            └── cache  (on one link for its life)
  *
- * Locks, in the order in which they may be taken: session.lock, weight.lock, host.lock. A call on
- * a queue takes none of them while all goes well: it reads weight.home and the state of a link, and
+ * Locks, in the order in which they may be taken: session.lock, cache.lock, weight.lock, host.lock.
+ * A product takes none of them while all goes well: it reads weight.home and the state of a link, and
  * drains (release, update) wait until queues have left the calls that could have read the old
  * values. Providers are called under weight.lock (prepare) and host.lock (open), never log. */
 #ifndef TENON_HOST_HOST_H
@@ -80,12 +81,34 @@ struct host_device {
     _Atomic uint32_t lost;    /* TENON_REASON_*; 0: no */
 };
 
-/* What is counted per link, in outputs (tenon_counter). */
+/* Operations, in the order of the counters. */
+#define OPERATION_QMATMUL 0u
+#define OPERATION_EMBED 1u
+#define OPERATION_RMSNORM 2u
+#define OPERATION_GATED 3u
+#define OPERATION_ADD 4u
+#define OPERATION_ARGMAX 5u
+#define OPERATION_ATTENTION 6u
+#define OPERATIONS 7u
+
+/* What is counted per operation and link, in outputs (tenon_counter). */
 #define COUNT_CALLS 0u
 #define COUNT_DECLINED 1u
 #define COUNT_FAILED 2u
 #define COUNT_FALLBACKS 3u
 #define COUNTS 4u
+
+/* What a link is for one operation. */
+typedef struct link_operation {
+    /* only calls of fewer tokens are tried; UINT64_MAX: all, 0: none. Of qmatmul each weight has
+     * its own limit, and this one stays open */
+    _Atomic uint64_t limit;
+    atomic_bool said_failure;
+    /* counters outside of calls and of queues that are gone; with last_*, under link.lock */
+    uint64_t counts[COUNTS];
+    uint32_t last_reason;
+    char last_text[96];
+} link_operation;
 
 struct session_link {
     host_device *device;
@@ -94,12 +117,8 @@ struct session_link {
     _Atomic uint32_t aside;    /* TENON_REASON_*: set aside for this session; 0: no */
     _Atomic uint32_t failures; /* calls that failed with scope call */
     _Atomic uint64_t weights, bytes;
-    /* counters outside of calls and of queues that are gone; with last_*, under lock */
-    pthread_mutex_t lock;
-    uint64_t counts[COUNTS];
-    uint32_t last_reason;
-    char last_text[96];
-    atomic_bool said_failure;
+    pthread_mutex_t lock; /* the counters of operations */
+    link_operation operations[OPERATIONS];
 };
 
 struct tenon_session {
@@ -108,10 +127,11 @@ struct tenon_session {
     uint32_t mode;  /* TENON_MODE_*, never 0 */
     uint32_t arith; /* TENON_CLASS_*, never 0 */
     bool allow_approx;
-    atomic_bool said_reference; /* that the reference took over */
-    pthread_mutex_t lock;       /* the two lists */
+    atomic_bool said_reference[OPERATIONS]; /* that the reference took over */
+    pthread_mutex_t lock;                   /* the three lists */
     tenon_queue *queues;
     tenon_weight *weights;
+    tenon_cache *caches;
     tenon_queue *own_queue;
     uint32_t link_count;
     session_link links[]; /* [link_count] */
@@ -120,7 +140,7 @@ struct tenon_session {
 /* What a queue keeps per link. The counters have one writer, the thread in the queue's call. */
 typedef struct queue_seat {
     tenon_device_queue *handle; /* opened at the first call that needs it */
-    _Atomic uint64_t counts[COUNTS];
+    _Atomic uint64_t counts[OPERATIONS][COUNTS];
 } queue_seat;
 
 /* A struct in whatever size a provider knows. */
@@ -168,6 +188,21 @@ struct tenon_weight {
     void *copy;             /* lifetime COPY: owned, both arrays */
     bool updating;
     weight_slot slots[]; /* [session.link_count] */
+};
+
+/* A key-value cache. */
+struct tenon_cache {
+    tenon_session *session;
+    unsigned fork_mark;
+    tenon_cache *next, **back; /* in session.caches; session.lock */
+    session_link *link;
+    tenon_device_cache *handle;
+    tenon_cache_desc desc; /* table NULL: it was the engine's during create only */
+    uint64_t kv_row_bytes; /* 4 * kv_heads * head_size, checked when it was made */
+    pthread_mutex_t lock;  /* everything below, and one call at a time on the cache */
+    uint64_t length;       /* positions held, as the calls on it add up */
+    bool lost;             /* answers TENON_LOST from now on; why says what happened */
+    tenon_error why;
 };
 
 /* log.c */

@@ -55,17 +55,18 @@ static int32_t run(work *self, const group *members)
                                 members->count, &queue->failure);
 
     if (status == TENON_OK) {
-        queue_count(queue, link, COUNT_CALLS, members->count);
-        if (link->index > 0) queue_count(queue, link, COUNT_FALLBACKS, members->count);
+        queue_count(queue, link, OPERATION_QMATMUL, COUNT_CALLS, members->count);
+        if (link->index > 0)
+            queue_count(queue, link, OPERATION_QMATMUL, COUNT_FALLBACKS, members->count);
         for (i = 0; i < members->count; i++) self->left &= ~(1u << members->which[i]);
         return TENON_OK;
     }
     if (status == TENON_DECLINED && members->count > 1) return status; /* not yet the last word */
-    counters_remember(link, &queue->failure);
+    counters_remember(link, OPERATION_QMATMUL, &queue->failure);
     if (status == TENON_DECLINED) {
-        queue_count(queue, link, COUNT_DECLINED, members->count);
+        queue_count(queue, link, OPERATION_QMATMUL, COUNT_DECLINED, members->count);
     } else {
-        queue_count(queue, link, COUNT_FAILED, members->count);
+        queue_count(queue, link, OPERATION_QMATMUL, COUNT_FAILED, members->count);
         failure_in_run(link, members->slots, members->count, self->call->tokens, &queue->failure);
     }
     link_name_answer(link, &queue->failure);
@@ -92,19 +93,6 @@ static int32_t settle(work *self, const group *members)
     return TENON_OK;
 }
 
-/* What a call answers when the chain is at its end. */
-static int32_t nobody_left(tenon_queue *queue, tenon_error *error)
-{
-    const tenon_error *verdict = &queue->verdict;
-
-    if (verdict->status == TENON_DECLINED)
-        return fail_text(error, TENON_DECLINED, TENON_REASON_CHAIN_DECLINED, TENON_SCOPE_CALL,
-                         verdict->wanted, verdict->available, "every link declined: %s",
-                         verdict->text);
-    return fail_text(error, verdict->status, verdict->reason, verdict->scope, verdict->wanted,
-                     verdict->available, "%s", verdict->text);
-}
-
 static int32_t run_call(tenon_queue *queue, const tenon_qmatmul_call *call, tenon_error *error)
 {
     work self = {.queue = queue, .call = call, .left = 0};
@@ -123,7 +111,7 @@ static int32_t run_call(tenon_queue *queue, const tenon_qmatmul_call *call, teno
     self.left = (1u << call->output_count) - 1u;
     for (i = 0; i < call->output_count; i++)
         if (!slot_open(self.at[i], call->tokens) && move_on(&self, i, 0) != TENON_OK)
-            return nobody_left(queue, error);
+            return failure_nobody(&queue->verdict, error);
     while (self.left != 0) {
         group members = {.count = 0};
         for (i = 0; i < call->output_count; i++) {
@@ -132,7 +120,7 @@ static int32_t run_call(tenon_queue *queue, const tenon_qmatmul_call *call, teno
             members.which[members.count] = i;
             members.slots[members.count++] = self.at[i];
         }
-        if (settle(&self, &members) != TENON_OK) return nobody_left(queue, error);
+        if (settle(&self, &members) != TENON_OK) return failure_nobody(&queue->verdict, error);
     }
     return TENON_OK;
 }

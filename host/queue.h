@@ -24,11 +24,11 @@ static inline void queue_leave(tenon_queue *queue)
     atomic_store_explicit(&queue->turn, turn + 1, memory_order_release);
 }
 
-/* Counts outputs of a link. Only the thread inside the queue's call writes. */
-static inline void queue_count(tenon_queue *queue, const session_link *link, uint32_t what,
-                               uint64_t outputs)
+/* Counts outputs of an operation on a link. Only the thread inside the queue's call writes. */
+static inline void queue_count(tenon_queue *queue, const session_link *link, uint32_t operation,
+                               uint32_t what, uint64_t outputs)
 {
-    _Atomic uint64_t *count = &queue->seats[link->index].counts[what];
+    _Atomic uint64_t *count = &queue->seats[link->index].counts[operation][what];
     atomic_store_explicit(count, atomic_load_explicit(count, memory_order_relaxed) + outputs,
                           memory_order_relaxed);
 }

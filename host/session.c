@@ -1,5 +1,6 @@
 /* Sessions: a chain of links, and the end of everything made in them. */
 #include "border.h"
+#include "cache.h"
 #include "host.h"
 #include "policy.h"
 #include "queue.h"
@@ -24,7 +25,7 @@ static int32_t check_desc(const tenon_session_desc *desc, tenon_error *error)
     return TENON_OK;
 }
 
-/* Frees a session without queues and weights. */
+/* Frees a session without queues, weights and caches. */
 static void free_session(tenon_session *session, uint32_t locks)
 {
     uint32_t i;
@@ -40,7 +41,7 @@ static int32_t make_session(tenon_host *host, const tenon_session_desc *desc, ui
     size_t bytes = sizeof(tenon_session) + chain->count * sizeof(session_link);
     tenon_session *session = calloc(1, bytes);
     int32_t status = TENON_OK;
-    uint32_t locks = 0;
+    uint32_t locks = 0, operation;
 
     if (session == NULL) return fail_memory(error, bytes, "no memory for a session");
     session->host = host;
@@ -57,6 +58,9 @@ static int32_t make_session(tenon_host *host, const tenon_session_desc *desc, ui
         session_link *link = &session->links[locks];
         link->device = chain->devices[locks];
         link->index = locks;
+        for (operation = 0; operation < OPERATIONS; operation++)
+            atomic_store_explicit(&link->operations[operation].limit, UINT64_MAX,
+                                  memory_order_relaxed);
         if (pthread_mutex_init(&link->lock, NULL) != 0) {
             status = fail_memory(error, sizeof link->lock, "no memory for a lock");
             goto out;
@@ -126,6 +130,7 @@ void TENON_CALL tenon_session_destroy(tenon_session *session)
 
     if (session == NULL || fork_guard_crossed(session->fork_mark)) return;
     host = session->host;
+    while (session->caches != NULL) cache_free(session->caches);
     while (session->weights != NULL) weight_free(session->weights);
     while (session->queues != NULL) queue_free(session->queues);
     free_session(session, session->link_count);

@@ -115,7 +115,7 @@ static int32_t prepare(tenon_weight *weight, weight_slot *slot, tenon_error *err
         return TENON_OK;
     }
     failed = status < 0;
-    counters_prepare(link, failed ? COUNT_FAILED : COUNT_DECLINED, error);
+    counters_object(link, OPERATION_QMATMUL, failed ? COUNT_FAILED : COUNT_DECLINED, error);
     link_name_answer(link, error);
     if (!link->final) { /* the last one may have better luck the next time */
         slot->refused = error->reason != 0 ? error->reason : TENON_REASON_CHAIN_DECLINED;
@@ -149,6 +149,16 @@ static bool home_good(const tenon_weight *weight)
     return home != NULL && slot_open(home, 0);
 }
 
+int32_t slot_ready(tenon_weight *weight, weight_slot *slot, uint64_t tokens, tenon_error *error)
+{
+    int32_t status = TENON_OK;
+
+    if (!slot_open(slot, tokens) || slot->refused != 0) return passed_over(slot, tokens, error);
+    if (slot->prepared == NULL) status = prepare(weight, slot, error);
+    if (status == TENON_OK) slot_drop_copy_if_done(weight);
+    return status;
+}
+
 int32_t slot_find(tenon_weight *weight, uint32_t from, uint64_t tokens, weight_slot **out,
                   tenon_error *error)
 {
@@ -162,18 +172,13 @@ int32_t slot_find(tenon_weight *weight, uint32_t from, uint64_t tokens, weight_s
     for (i = from; i < weight->session->link_count; i++) {
         weight_slot *slot = &weight->slots[i];
         tenon_error answer = EMPTY_ERROR;
-        int32_t status = TENON_OK;
-        if (!slot_open(slot, tokens) || slot->refused != 0)
-            status = passed_over(slot, tokens, &answer);
-        else if (slot->prepared == NULL)
-            status = prepare(weight, slot, &answer);
-        if (status == TENON_OK) {
+        if (slot_ready(weight, slot, tokens, &answer) == TENON_OK) {
             /* a home that is no more is given up for good; one that only failed at this many
              * tokens stays */
             if (!weight->updating && !home_good(weight)) atomic_store(&weight->home, slot);
-            slot_drop_copy_if_done(weight);
             *out = slot;
-            if (slot->link->final && i > 0) failure_say_reference(weight->session, &verdict);
+            if (slot->link->final && i > 0)
+                failure_say_reference(weight->session, OPERATION_QMATMUL, &verdict);
             return TENON_OK;
         }
         slot_keep_verdict(&verdict, &answer, slot->link->final);

@@ -10,6 +10,9 @@
  * says why nobody does: *error is the verdict over the links asked and passed over. */
 int32_t slot_find(tenon_weight *weight, uint32_t from, uint64_t tokens, weight_slot **out,
                   tenon_error *error);
+/* The weight on exactly this link: prepared there if need be, its home left as it is. Errors as
+ * slot_find, of this link alone. */
+int32_t slot_ready(tenon_weight *weight, weight_slot *slot, uint64_t tokens, tenon_error *error);
 /* Releases the weight on every link and forgets every refusal. No call uses it. */
 void slot_release_all(tenon_weight *weight);
 /* Frees the host's copy of the bytes when no link can ask for them any more. */
