@@ -132,7 +132,8 @@ void failure_in_create(session_link *link, const tenon_error *why)
 void failure_say_reference(tenon_session *session, uint32_t operation, const tenon_error *why)
 {
     atomic_bool *said = &session->said_reference[operation];
-    bool offered = why->status != TENON_OK; /* that nobody offers it is no fault */
+    /* that nobody before it offers it is no fault; a product everybody offers */
+    bool offered = operation == OPERATION_QMATMUL || why->status != TENON_OK;
 
     if (atomic_load_explicit(said, memory_order_relaxed) || atomic_exchange(said, true)) return;
     host_say(session->host,
