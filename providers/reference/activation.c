@@ -1,6 +1,7 @@
 /* silu, gelu in both forms, relu: SPEC.md 2.4 as it stands there. */
 #include "activation.h"
 
+#include <math.h>
 #include <tenon/op/gated.h>
 
 #include "exp.h"
@@ -27,7 +28,7 @@ static float gelu_erf(float x)
     static const float coefficients[] = {-0x1.2bbf24p-4f, 0x1.238de2p-4f,  0x1.4b4984p-7f,
                                          0x1.7ed78ap-6f,  -0x1.1e2c84p-3f, -0x1.4bdb24p-4f,
                                          0x1.3c7d82p-1f,  -0x1.a8dc7ap-1f, 0.5f};
-    float a = x < 0.0f ? -x : x, t, s, p = 0x1.51eaf4p-6f, h, l, e, q;
+    float a = fabsf(x), t, s, p = 0x1.51eaf4p-6f, h, l, e, q;
     uint32_t i;
 
     if (x != x) return x;

@@ -9,6 +9,12 @@
 
 extern const tenon_provider_v1 tenon_reference_provider_v1;
 extern const tenon_qmatmul_v1 tenon_reference_qmatmul_v1;
+extern const tenon_embed_v1 tenon_reference_embed_v1;
+extern const tenon_rmsnorm_v1 tenon_reference_rmsnorm_v1;
+extern const tenon_attention_v1 tenon_reference_attention_v1;
+extern const tenon_gated_v1 tenon_reference_gated_v1;
+extern const tenon_add_v1 tenon_reference_add_v1;
+extern const tenon_argmax_v1 tenon_reference_argmax_v1;
 
 typedef struct fixture {
     tenon_services services;
@@ -134,6 +140,12 @@ static inline void fixture_product(const fixture *self, const tenon_weight_desc 
     tenon_qmatmul_call call = fixture_call(prepared, x, y, tokens, desc->cols, desc->rows);
     ck_assert_int_eq(tenon_reference_qmatmul_v1.run(self->device, NULL, &call, NULL), TENON_OK);
     tenon_reference_qmatmul_v1.release(self->device, prepared);
+}
+
+/* A view of count values of 4 bytes. */
+static inline tenon_view fixture_view(const void *values, uint64_t count)
+{
+    return (tenon_view){.host = (void *)(uintptr_t)values, .bytes = 4 * count};
 }
 
 static inline uint32_t bits_of(float value)

@@ -1,0 +1,409 @@
+/* Requests that the whole operations of the reference must refuse: each is one change to a request
+ * that runs, and nothing is written. */
+#include <math.h>
+
+#include "../golden/reference_fixture.h"
+#include "numbers.h"
+#include "runner.h"
+
+enum { TOKENS = 2, WIDTH = 8, KV = 1, SIZE = 4 };
+
+static fixture self;
+static float a[TOKENS * WIDTH], b[TOKENS * WIDTH], y[TOKENS * WIDTH], turns[16 * SIZE];
+static uint32_t ids[TOKENS], indices[TOKENS];
+static tenon_prepared *weight;
+static tenon_device_cache *cache;
+
+static tenon_embed_call embed;
+static tenon_rmsnorm_call rmsnorm;
+static tenon_gated_call gated;
+static tenon_add_call add;
+static tenon_argmax_call argmax;
+static tenon_append_call append;
+static tenon_attention_call attention;
+static tenon_cache_desc desc;
+
+/* Requests that run. */
+static void open_fixture(void)
+{
+    float w[4 * WIDTH] = {0};
+    tenon_weight_desc matrix = fixture_desc(TENON_FORMAT_F32, 0, 0, 4, WIDTH, TENON_CLASS_F32);
+    tenon_view va = fixture_view(a, TOKENS * WIDTH), vb = fixture_view(b, TOKENS * WIDTH);
+    tenon_view vy = fixture_view(y, TOKENS * WIDTH);
+    uint64_t row = 4 * WIDTH;
+
+    fixture_open(&self);
+    weight = fixture_prepare(&self, &matrix, w, NULL, 0);
+    memset(y, 0xA5, sizeof y);
+    memset(indices, 0xA5, sizeof indices);
+    ids[0] = ids[1] = 3;
+    embed = (tenon_embed_call){TENON_HEAD(tenon_embed_call),
+                               weight,
+                               fixture_view(ids, TOKENS),
+                               vy,
+                               TOKENS,
+                               row,
+                               1.0f,
+                               0,
+                               {0}};
+    rmsnorm = (tenon_rmsnorm_call){TENON_HEAD(tenon_rmsnorm_call),
+                                   va,
+                                   fixture_view(b, WIDTH / 2),
+                                   vy,
+                                   TOKENS,
+                                   2,
+                                   WIDTH / 2,
+                                   row,
+                                   row,
+                                   0.0f,
+                                   0,
+                                   {0}};
+    gated = (tenon_gated_call){TENON_HEAD(tenon_gated_call),
+                               va,
+                               vb,
+                               vy,
+                               TOKENS,
+                               WIDTH,
+                               row,
+                               row,
+                               row,
+                               TENON_ACT_SILU,
+                               0,
+                               {0}};
+    add = (tenon_add_call){
+        TENON_HEAD(tenon_add_call), va, vb, vy, TOKENS, WIDTH, row, row, row, {0}};
+    argmax = (tenon_argmax_call){
+        TENON_HEAD(tenon_argmax_call), va, fixture_view(indices, TOKENS), TOKENS, WIDTH, row, {0}};
+    desc = (tenon_cache_desc){TENON_HEAD(tenon_cache_desc),
+                              KV,
+                              SIZE,
+                              16,
+                              0,
+                              TENON_CACHE_F32,
+                              TENON_ROPE_HALVES,
+                              0,
+                              SIZE,
+                              turns,
+                              sizeof turns,
+                              {0}};
+    ck_assert_int_eq(tenon_reference_attention_v1.create(self.device, &desc, &cache, NULL),
+                     TENON_OK);
+    append = (tenon_append_call){TENON_HEAD(tenon_append_call),
+                                 cache,
+                                 fixture_view(a, WIDTH + SIZE),
+                                 fixture_view(b, WIDTH + SIZE),
+                                 TOKENS,
+                                 row,
+                                 row,
+                                 {0}};
+    attention = (tenon_attention_call){
+        TENON_HEAD(tenon_attention_call), cache, va, vy, TOKENS, 2, row, row, 1.0f, 0, {0}};
+    ck_assert_int_eq(tenon_reference_attention_v1.append(self.device, NULL, &append, NULL),
+                     TENON_OK);
+}
+
+static void close_fixture(void)
+{
+    tenon_reference_attention_v1.free(self.device, cache);
+    tenon_reference_qmatmul_v1.release(self.device, weight);
+    fixture_close(&self);
+}
+
+static void nothing_written(void)
+{
+    uint32_t i;
+    for (i = 0; i < TOKENS * WIDTH; i++) ck_assert_uint_eq(bits_of(y[i]), 0xA5A5A5A5u);
+    for (i = 0; i < TOKENS; i++) ck_assert_uint_eq(indices[i], 0xA5A5A5A5u);
+}
+
+/* Runs the request with one change and takes it back. */
+#define REFUSED(operation, function, request, change, wanted_status, wanted_reason) \
+    do { \
+        tenon_error error = {TENON_HEAD(tenon_error), .status = 0}; \
+        int32_t status; \
+        __typeof__(request) as_it_was = request; \
+        change; \
+        status = operation.function(self.device, NULL, &request, &error); \
+        ck_assert_msg(status == wanted_status && error.status == wanted_status && \
+                          error.reason == TENON_REASON_##wanted_reason, \
+                      "%s: status %d, reason %u (%s)", #change, status, error.reason, error.text); \
+        request = as_it_was; \
+        nothing_written(); \
+    } while (0)
+
+/* The faults that every request can have. */
+#define COMMON(operation, function, request, view, reserved) \
+    do { \
+        REFUSED(operation, function, request, request.struct_size -= 8, TENON_ABI, STRUCT_SIZE); \
+        REFUSED(operation, function, request, request.abi_version = 2, TENON_ABI, STRUCT_SIZE); \
+        REFUSED(operation, function, request, request.reserved = 1, TENON_ARG, RESERVED); \
+        REFUSED(operation, function, request, request.tokens = 0, TENON_ARG, EMPTY_SHAPE); \
+        VIEW(operation, function, request, view); \
+        ck_assert_int_eq(operation.function(NULL, NULL, &request, NULL), TENON_ARG); \
+        ck_assert_int_eq(operation.function(self.device, NULL, NULL, NULL), TENON_ARG); \
+    } while (0)
+
+#define VIEW(operation, function, request, view) \
+    do { \
+        REFUSED(operation, function, request, request.view.host = NULL, TENON_ARG, NULL_POINTER); \
+        REFUSED(operation, function, request, request.view.buffer = a, TENON_DECLINED, \
+                NO_BUFFERS); \
+        REFUSED(operation, function, request, request.view.offset = 2, TENON_ARG, ALIGNMENT); \
+        REFUSED(operation, function, request, request.view.bytes -= 1, TENON_ARG, SHORT_BUFFER); \
+    } while (0)
+
+#define ROWS(operation, function, request, stride) \
+    do { \
+        REFUSED(operation, function, request, request.stride -= 4, TENON_ARG, STRIDE); \
+        REFUSED(operation, function, request, request.stride += 2, TENON_ARG, ALIGNMENT); \
+        REFUSED(operation, function, request, request.stride = UINT64_MAX - 3, TENON_ARG, \
+                OVERFLOW); \
+        REFUSED(operation, function, request, request.stride += 4, TENON_ARG, SHORT_BUFFER); \
+    } while (0)
+
+START_TEST(embed_refuses)
+{
+    COMMON(tenon_reference_embed_v1, run, embed, ids, reserved0);
+    VIEW(tenon_reference_embed_v1, run, embed, y);
+    ROWS(tenon_reference_embed_v1, run, embed, y_row_stride);
+    REFUSED(tenon_reference_embed_v1, run, embed, embed.reserved1[1] = 1, TENON_ARG, RESERVED);
+    REFUSED(tenon_reference_embed_v1, run, embed, embed.weight = NULL, TENON_ARG, NULL_POINTER);
+    ids[1] = 4;
+    REFUSED(tenon_reference_embed_v1, run, embed, (void)0, TENON_ARG, INDEX);
+    ids[1] = UINT32_MAX;
+    REFUSED(tenon_reference_embed_v1, run, embed, (void)0, TENON_ARG, INDEX);
+    ids[1] = 3;
+    ck_assert_int_eq(tenon_reference_embed_v1.run(self.device, NULL, &embed, NULL), TENON_OK);
+}
+END_TEST
+
+START_TEST(rmsnorm_refuses)
+{
+    COMMON(tenon_reference_rmsnorm_v1, run, rmsnorm, x, reserved0);
+    VIEW(tenon_reference_rmsnorm_v1, run, rmsnorm, w);
+    VIEW(tenon_reference_rmsnorm_v1, run, rmsnorm, y);
+    ROWS(tenon_reference_rmsnorm_v1, run, rmsnorm, x_row_stride);
+    ROWS(tenon_reference_rmsnorm_v1, run, rmsnorm, y_row_stride);
+    REFUSED(tenon_reference_rmsnorm_v1, run, rmsnorm, rmsnorm.groups = 0, TENON_ARG, EMPTY_SHAPE);
+    REFUSED(tenon_reference_rmsnorm_v1, run, rmsnorm, rmsnorm.width = 0, TENON_ARG, EMPTY_SHAPE);
+    REFUSED(tenon_reference_rmsnorm_v1, run, rmsnorm, rmsnorm.width = 1 << 24, TENON_ARG, OVERFLOW);
+    REFUSED(tenon_reference_rmsnorm_v1, run, rmsnorm, rmsnorm.groups = UINT64_MAX / 2, TENON_ARG,
+            OVERFLOW);
+    REFUSED(tenon_reference_rmsnorm_v1, run, rmsnorm, rmsnorm.eps = -1e-6f, TENON_ARG,
+            UNKNOWN_VALUE);
+    REFUSED(tenon_reference_rmsnorm_v1, run, rmsnorm, rmsnorm.eps = NAN, TENON_ARG, UNKNOWN_VALUE);
+    REFUSED(tenon_reference_rmsnorm_v1, run, rmsnorm, rmsnorm.eps = INFINITY, TENON_ARG,
+            UNKNOWN_VALUE);
+    ck_assert_int_eq(tenon_reference_rmsnorm_v1.run(self.device, NULL, &rmsnorm, NULL), TENON_OK);
+}
+END_TEST
+
+START_TEST(gated_refuses)
+{
+    COMMON(tenon_reference_gated_v1, run, gated, gate, reserved0);
+    VIEW(tenon_reference_gated_v1, run, gated, up);
+    VIEW(tenon_reference_gated_v1, run, gated, y);
+    ROWS(tenon_reference_gated_v1, run, gated, gate_row_stride);
+    ROWS(tenon_reference_gated_v1, run, gated, up_row_stride);
+    ROWS(tenon_reference_gated_v1, run, gated, y_row_stride);
+    REFUSED(tenon_reference_gated_v1, run, gated, gated.reserved1[0] = 1, TENON_ARG, RESERVED);
+    REFUSED(tenon_reference_gated_v1, run, gated, gated.width = 0, TENON_ARG, EMPTY_SHAPE);
+    REFUSED(tenon_reference_gated_v1, run, gated, gated.width = UINT64_MAX / 2, TENON_ARG,
+            OVERFLOW);
+    REFUSED(tenon_reference_gated_v1, run, gated, gated.activation = 0, TENON_ARG, UNKNOWN_VALUE);
+    REFUSED(tenon_reference_gated_v1, run, gated, gated.activation = 5, TENON_ARG, UNKNOWN_VALUE);
+    ck_assert_int_eq(tenon_reference_gated_v1.run(self.device, NULL, &gated, NULL), TENON_OK);
+}
+END_TEST
+
+START_TEST(add_refuses)
+{
+    COMMON(tenon_reference_add_v1, run, add, a, reserved0[0]);
+    VIEW(tenon_reference_add_v1, run, add, b);
+    VIEW(tenon_reference_add_v1, run, add, y);
+    ROWS(tenon_reference_add_v1, run, add, a_row_stride);
+    ROWS(tenon_reference_add_v1, run, add, b_row_stride);
+    ROWS(tenon_reference_add_v1, run, add, y_row_stride);
+    REFUSED(tenon_reference_add_v1, run, add, add.width = 0, TENON_ARG, EMPTY_SHAPE);
+    ck_assert_int_eq(tenon_reference_add_v1.run(self.device, NULL, &add, NULL), TENON_OK);
+}
+END_TEST
+
+START_TEST(argmax_refuses)
+{
+    COMMON(tenon_reference_argmax_v1, run, argmax, x, reserved0[1]);
+    VIEW(tenon_reference_argmax_v1, run, argmax, y);
+    ROWS(tenon_reference_argmax_v1, run, argmax, x_row_stride);
+    REFUSED(tenon_reference_argmax_v1, run, argmax, argmax.width = UINT32_MAX, TENON_ARG, OVERFLOW);
+    ck_assert_int_eq(tenon_reference_argmax_v1.run(self.device, NULL, &argmax, NULL), TENON_OK);
+}
+END_TEST
+
+START_TEST(append_refuses)
+{
+    uint64_t length = 0;
+
+    COMMON(tenon_reference_attention_v1, append, append, k, reserved0[0]);
+    VIEW(tenon_reference_attention_v1, append, append, v);
+    REFUSED(tenon_reference_attention_v1, append, append, append.k_row_stride = 12, TENON_ARG,
+            STRIDE);
+    REFUSED(tenon_reference_attention_v1, append, append, append.v_row_stride = 18, TENON_ARG,
+            ALIGNMENT);
+    REFUSED(tenon_reference_attention_v1, append, append, append.cache = NULL, TENON_ARG,
+            NULL_POINTER);
+    REFUSED(tenon_reference_attention_v1, append, append, append.tokens = 15, TENON_ARG, CAPACITY);
+    REFUSED(tenon_reference_attention_v1, append, append, append.tokens = UINT64_MAX, TENON_ARG,
+            CAPACITY);
+    ck_assert_int_eq(tenon_reference_attention_v1.length(self.device, cache, &length, NULL),
+                     TENON_OK);
+    ck_assert_uint_eq(length, TOKENS);
+}
+END_TEST
+
+/* Rows that would see no key are refused: a row always sees its own position. */
+START_TEST(attention_refuses)
+{
+    COMMON(tenon_reference_attention_v1, run, attention, q, reserved0);
+    VIEW(tenon_reference_attention_v1, run, attention, y);
+    ROWS(tenon_reference_attention_v1, run, attention, q_row_stride);
+    ROWS(tenon_reference_attention_v1, run, attention, y_row_stride);
+    REFUSED(tenon_reference_attention_v1, run, attention, attention.reserved1[0] = 1, TENON_ARG,
+            RESERVED);
+    REFUSED(tenon_reference_attention_v1, run, attention, attention.cache = NULL, TENON_ARG,
+            NULL_POINTER);
+    REFUSED(tenon_reference_attention_v1, run, attention, attention.heads = 0, TENON_ARG,
+            EMPTY_SHAPE);
+    REFUSED(tenon_reference_attention_v1, run, attention, attention.heads = UINT64_MAX / 2,
+            TENON_ARG, OVERFLOW);
+    REFUSED(tenon_reference_attention_v1, run, attention, attention.tokens = TOKENS + 1, TENON_ARG,
+            INDEX);
+    ck_assert_int_eq(tenon_reference_attention_v1.truncate(self.device, NULL, cache, 0, NULL),
+                     TENON_OK);
+    REFUSED(tenon_reference_attention_v1, run, attention, attention.tokens = 1, TENON_ARG, INDEX);
+}
+END_TEST
+
+static void cache_refused(int32_t wanted_status, uint32_t wanted_reason)
+{
+    tenon_error error = {TENON_HEAD(tenon_error), .status = 0};
+    tenon_device_cache *out = cache;
+    int32_t status = tenon_reference_attention_v1.create(self.device, &desc, &out, &error);
+    ck_assert_msg(status == wanted_status && error.reason == wanted_reason,
+                  "status %d, reason %u (%s)", status, error.reason, error.text);
+    ck_assert_ptr_null(out);
+}
+
+#define CACHE(change, status, reason) \
+    do { \
+        tenon_cache_desc as_it_was = desc; \
+        change; \
+        cache_refused(status, TENON_REASON_##reason); \
+        desc = as_it_was; \
+    } while (0)
+
+START_TEST(caches_that_cannot_be)
+{
+    tenon_device_cache *out = NULL;
+
+    CACHE(desc.struct_size = 8, TENON_ABI, STRUCT_SIZE);
+    CACHE(desc.abi_version = 0, TENON_ABI, STRUCT_SIZE);
+    CACHE(desc.reserved0[1] = 1, TENON_ARG, RESERVED);
+    CACHE(desc.kv_heads = 0, TENON_ARG, EMPTY_SHAPE);
+    CACHE(desc.head_size = 0, TENON_ARG, EMPTY_SHAPE);
+    CACHE(desc.capacity = 0, TENON_ARG, EMPTY_SHAPE);
+    CACHE(desc.type = 0, TENON_ARG, UNKNOWN_VALUE);
+    CACHE(desc.type = 3, TENON_ARG, UNKNOWN_VALUE);
+    CACHE(desc.flags = 2, TENON_ARG, UNKNOWN_VALUE);
+    CACHE(desc.pairing = 3, TENON_ARG, UNKNOWN_VALUE);
+    CACHE(desc.rotary = 0, TENON_ARG, ROTARY);
+    CACHE(desc.rotary = 3, TENON_ARG, ROTARY);
+    CACHE(desc.rotary = SIZE + 2, TENON_ARG, ROTARY);
+    CACHE(desc.pairing = TENON_ROPE_NONE, TENON_ARG, ROTARY);
+    CACHE(desc.table = NULL, TENON_ARG, NULL_POINTER);
+    CACHE(desc.table = (const float *)(const void *)((const char *)turns + 2), TENON_ARG,
+          ALIGNMENT);
+    CACHE(desc.table_bytes = 16 * SIZE * 4 - 1, TENON_ARG, SHORT_BUFFER);
+    CACHE(desc.capacity = UINT64_MAX / 2, TENON_ARG, OVERFLOW);
+    CACHE(desc.kv_heads = UINT64_MAX / 4, TENON_ARG, OVERFLOW);
+    /* head 64 with a rotary size above it, and with an odd one */
+    CACHE(desc.head_size = 64; desc.rotary = 96, TENON_ARG, ROTARY);
+    CACHE(desc.head_size = 64; desc.rotary = 31, TENON_ARG, ROTARY);
+    /* more memory than there is, in 64 bits */
+    CACHE(desc.pairing = desc.rotary = 0;
+          desc.capacity = UINT64_C(1) << 57, TENON_NOMEM, OUT_OF_MEMORY);
+    ck_assert_int_eq(tenon_reference_attention_v1.create(NULL, &desc, &out, NULL), TENON_ARG);
+    ck_assert_int_eq(tenon_reference_attention_v1.create(self.device, NULL, &out, NULL), TENON_ARG);
+    ck_assert_int_eq(tenon_reference_attention_v1.create(self.device, &desc, NULL, NULL),
+                     TENON_ARG);
+    tenon_reference_attention_v1.free(self.device, NULL);
+}
+END_TEST
+
+START_TEST(null_pointers_of_the_small_calls)
+{
+    uint64_t number = 0;
+    tenon_device_cache *out = NULL;
+    const tenon_attention_v1 *attend = &tenon_reference_attention_v1;
+
+    ck_assert_int_eq(attend->length(self.device, NULL, &number, NULL), TENON_ARG);
+    ck_assert_int_eq(attend->length(self.device, cache, NULL, NULL), TENON_ARG);
+    ck_assert_int_eq(attend->bytes(self.device, NULL, &number, NULL), TENON_ARG);
+    ck_assert_int_eq(attend->bytes(self.device, cache, NULL, NULL), TENON_ARG);
+    ck_assert_int_eq(attend->truncate(self.device, NULL, NULL, 0, NULL), TENON_ARG);
+    ck_assert_int_eq(attend->evict(self.device, NULL, NULL, 0, 0, NULL), TENON_ARG);
+    ck_assert_int_eq(attend->clone(self.device, NULL, NULL, &out, NULL), TENON_ARG);
+    ck_assert_int_eq(attend->clone(self.device, NULL, cache, NULL, NULL), TENON_ARG);
+}
+END_TEST
+
+/* Rounding to binary16 against decoding: each half comes back, and everything between two goes to
+ * the nearer one, ties to the even. */
+START_TEST(rounding_to_binary16)
+{
+    uint32_t half, bits;
+
+    for (half = 0; half < 0x10000; half++) {
+        float value = reference_f16((uint16_t)half), next, middle;
+        if (isnan(value)) {
+            ck_assert(isnan(reference_f16(reference_f16_round(value))));
+            continue;
+        }
+        ck_assert_uint_eq(reference_f16_round(value), half);
+        if ((half & 0x7fff) >= 0x7bff) continue;
+        next = reference_f16((uint16_t)(half + 1));
+        middle = value + (next - value) / 2.0f; /* exact */
+        bits = bits_of(middle);
+        ck_assert_uint_eq(reference_f16_round(middle), half % 2 == 0 ? half : half + 1);
+        ck_assert_uint_eq(reference_f16_round(float_of(bits - 1)), half);
+        ck_assert_uint_eq(reference_f16_round(float_of(bits + 1)), half + 1);
+    }
+    ck_assert_uint_eq(reference_f16_round(0x1.ffdffep15f), 0x7bff);
+    ck_assert_uint_eq(reference_f16_round(65520.0f), 0x7c00); /* a tie: infinity is the even one */
+    ck_assert_uint_eq(reference_f16_round(-3e38f), 0xfc00);
+    ck_assert_uint_eq(reference_f16_round(-INFINITY), 0xfc00);
+    ck_assert_uint_eq(reference_f16_round(0x1p-149f), 0);
+    ck_assert_uint_eq(reference_f16_round(-0x1p-149f), 0x8000);
+    ck_assert_uint_eq(reference_f16_round(0x1p-25f), 0);
+    ck_assert_uint_eq(reference_f16_round(0x1.000002p-25f), 1);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("operations_refuse");
+    TCase *tcase = tcase_create("operations_refuse");
+    tcase_set_timeout(tcase, 60);
+    tcase_add_checked_fixture(tcase, open_fixture, close_fixture);
+    tcase_add_test(tcase, embed_refuses);
+    tcase_add_test(tcase, rmsnorm_refuses);
+    tcase_add_test(tcase, gated_refuses);
+    tcase_add_test(tcase, add_refuses);
+    tcase_add_test(tcase, argmax_refuses);
+    tcase_add_test(tcase, append_refuses);
+    tcase_add_test(tcase, attention_refuses);
+    tcase_add_test(tcase, caches_that_cannot_be);
+    tcase_add_test(tcase, null_pointers_of_the_small_calls);
+    tcase_add_test(tcase, rounding_to_binary16);
+    suite_add_tcase(suite, tcase);
+    return runner_main(srunner_create(suite));
+}
