@@ -27,6 +27,8 @@ int command_verify(int argc, char **argv);
 int command_bench(int argc, char **argv);
 int command_op(int argc, char **argv);
 int command_tokenize(int argc, char **argv);
+int command_run(int argc, char **argv);
+int command_perplexity(int argc, char **argv);
 int command_make_model(int argc, char **argv);
 
 #endif

@@ -8,12 +8,14 @@
 #include <string.h>
 
 static const command_entry commands[] = {
+    {"run", command_run, "generate text with a GGUF model", false},
     {"list", command_list, "which providers and devices are there, and why others are not", false},
     {"inspect", command_inspect, "what a provider file or a GGUF model holds, without running it",
      false},
     {"verify", command_verify, "does a provider return the bits that the contract asks for", false},
     {"bench", command_bench, "how fast is it, and what limits it", false},
     {"op", command_op, "run one operation on raw files", false},
+    {"perplexity", command_perplexity, "how well a model foretells a text", false},
     {"tokenize", command_tokenize, "the token ids of a text, by the vocabulary of a model", false},
     {"make-model", command_make_model, "write a small GGUF model with random weights", true},
 };
@@ -30,10 +32,12 @@ static void print_help(void)
         "the same bits as every other provider.\n\nCommands:\n",
         out);
     for (i = 0; i < COMMANDS; i++)
-        if (!commands[i].hidden) fprintf(out, "  %-9s %s\n", commands[i].name, commands[i].summary);
+        if (!commands[i].hidden)
+            fprintf(out, "  %-10s %s\n", commands[i].name, commands[i].summary);
     fputs(
         "\nA first walk:\n"
         "  tenon list --why                            what was found, and every verdict\n"
+        "  tenon run model.gguf -p 'Once upon a time'  text from a model, on what computes here\n"
         "  tenon inspect model.gguf                    every tensor with format and shape\n"
         "  tenon verify cpu --model model.gguf         are its bits right on these weights\n"
         "  tenon bench --format Q4_0 --rows 4096 --cols 4096 --tokens 1 --arith a8\n"

@@ -118,6 +118,15 @@ static uint32_t largest(const float *logits, uint64_t count)
     return (uint32_t)best;
 }
 
+/* Without top-k, top-p and min-p there is no order to make: all of them as they stand. */
+static size_t take_all(sampler *self)
+{
+    size_t i;
+    for (i = 0; i < self->vocabulary; i++)
+        self->chosen[i] = (candidate){self->logits[i], (uint32_t)i};
+    return (size_t)self->vocabulary;
+}
+
 /* Takes candidates in order until top-k, top-p or min-p says enough. Returns how many. */
 static size_t take(sampler *self)
 {
@@ -156,17 +165,19 @@ static size_t take(sampler *self)
 
 uint32_t sampler_choose(sampler *self, const float *logits, const uint32_t *tokens, size_t count)
 {
-    double sum = 0.0, at;
+    const sampler_options *options = &self->options;
+    double sum = 0.0, at, top;
     size_t taken, i;
     if (sampler_is_plain(self)) return largest(logits, self->vocabulary);
     memcpy(self->logits, logits, (size_t)self->vocabulary * sizeof *logits);
     apply_penalty(self, tokens, count);
-    if (self->options.temperature == 0.0) return largest(self->logits, self->vocabulary);
-    taken = take(self);
+    if (options->temperature == 0.0) return largest(self->logits, self->vocabulary);
+    top = (double)self->logits[largest(self->logits, self->vocabulary)];
+    taken = options->top_k == 0 && options->top_p >= 1.0 && options->min_p <= 0.0 ? take_all(self)
+                                                                                  : take(self);
     for (i = 0; i < taken; i++) {
-        self->weights[i] = exponential(
-            ((double)self->chosen[i].logit - (double)self->chosen[0].logit) /
-            self->options.temperature);
+        self->weights[i] = exponential(((double)self->chosen[i].logit - top) /
+                                       options->temperature);
         sum += self->weights[i];
     }
     at = draw(self) * sum;
