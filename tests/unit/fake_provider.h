@@ -25,6 +25,14 @@ extern const tenon_provider_v1 tenon_reference_provider_v1;
 extern const tenon_qmatmul_v1 tenon_reference_qmatmul_v1;
 
 #define FAKES 4
+
+#define FAKE_EMBED 1u
+#define FAKE_RMSNORM 2u
+#define FAKE_GATED 4u
+#define FAKE_ADD 8u
+#define FAKE_ARGMAX 16u
+#define FAKE_ATTENTION 32u
+#define FAKE_NULL 1000
 #define FAKE_DEVICES 8
 
 typedef struct fake_device {
@@ -74,7 +82,19 @@ typedef struct fake_state {
     void (*during)(void *);  /* called inside every run */
     void *during_context;
     bool no_queue; /* offers no queue_open */
+    /* knobs: the other operations */
+    uint32_t offers;            /* FAKE_*: none by default */
+    uint32_t op_size;           /* of the requests it knows; 0: this header's */
+    int32_t op_status;          /* what they answer; 0: they run well */
+    uint64_t op_from, op_until; /* as run_from and run_until, over all of them together */
+    bool op_half, op_mode;      /* as write_half and change_mode */
+    int32_t create_status;      /* what making a cache answers, FAKE_NULL: OK with NULL ... */
+    uint64_t create_good;       /* ... after so many good ones */
+    uint64_t length_lie;        /* length answers so many more */
+    bool evict_null;            /* attention_v1 lacks a function */
     /* counted */
+    atomic_ullong op_runs, creates;
+    atomic_uint caches_now;
     atomic_uint opens, closes, device_opens, device_closes, queue_opens, queue_closes;
     atomic_uint supports, prepares, prepared_now, releases, runs;
     atomic_uint in_run, in_run_most; /* runs at once, and the most there were */
@@ -337,6 +357,8 @@ static int32_t TENON_CALL fake_run(tenon_device *handle, tenon_device_queue *que
     return status;
 }
 
+#include "fake_operations.h"
+
 /* Makes fake[n] a good provider of one discrete device, all counts zero. */
 static inline void fake_reset(int n, const char *id)
 {
@@ -358,8 +380,9 @@ static tenon_qmatmul_v1 fake_qmatmul[FAKES];
 static inline int32_t fake_register(tenon_host *host, int n, tenon_error *error)
 {
     const fake_state *self = &fake[n];
-    const tenon_static_symbol symbols[] = {{"provider_v1", &fake_descriptor[n]},
-                                           {"qmatmul_v1", &fake_qmatmul[n]}};
+    tenon_static_symbol symbols[8] = {{"provider_v1", &fake_descriptor[n]},
+                                      {"qmatmul_v1", &fake_qmatmul[n]}};
+    uint64_t count = fake_add_operations(n, symbols, 2);
     int32_t (*const opens[FAKES])(const tenon_services *, tenon_provider **, tenon_error *) = {
         fake_open_0, fake_open_1, fake_open_2, fake_open_3};
 #define FAKE_SIZE(knob, type) (self->knob != 0 ? self->knob : (uint32_t)sizeof(type))
@@ -393,7 +416,7 @@ static inline int32_t fake_register(tenon_host *host, int n, tenon_error *error)
         .release = fake_release,
     };
 #undef FAKE_SIZE
-    return tenon_host_register(host, symbols, 2, error);
+    return tenon_host_register(host, symbols, count, error);
 }
 
 /* Did everything that was opened, prepared and queued end? Call it after the host is gone. */
@@ -401,7 +424,8 @@ static inline bool fake_balanced(int n)
 {
     const fake_state *self = &fake[n];
     return self->opens == self->closes && self->device_opens == self->device_closes &&
-           self->queue_opens == self->queue_closes && self->prepared_now == 0;
+           self->queue_opens == self->queue_closes && self->prepared_now == 0 &&
+           self->caches_now == 0;
 }
 
 #endif
