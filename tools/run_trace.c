@@ -14,6 +14,9 @@ struct run_trace {
     tenon_session *session;
     tenon_counter *before; /* counters at the end of the last operation */
     uint64_t before_count;
+    json_t *append; /* an event that is not written yet: appending is not counted, so it waits for
+                       the attention of the same layer, which runs where the cache is */
+    char attention[160]; /* who ran the last one */
     double origin, begin;
     bool any, failed;
 };
@@ -57,7 +60,6 @@ static const tenon_counter *earlier(const run_trace *self, const tenon_counter *
 static void put_providers(run_trace *self, json_t *args, const char *operation)
 {
     tenon_error error = {TENON_HEAD(tenon_error), .status = TENON_OK};
-    const char *counted = strcmp(operation, "append") == 0 ? "attention" : operation;
     tenon_counter *now;
     char who[160] = "", why[128] = "";
     uint64_t count = 0, i;
@@ -72,8 +74,7 @@ static void put_providers(run_trace *self, json_t *args, const char *operation)
         now[i] = (tenon_counter){TENON_HEAD(tenon_counter), .device = 0};
         if (tenon_session_counter(self->session, i, &now[i], &error) != TENON_OK) continue;
         old = earlier(self, &now[i]);
-        if (strcmp(now[i].operation, operation) != 0 && strcmp(now[i].operation, counted) != 0)
-            continue;
+        if (strcmp(now[i].operation, operation) != 0) continue;
         if (now[i].calls > (old != NULL ? old->calls : 0))
             snprintf(who + used, sizeof who - used, "%s%s:%" PRIu32, used > 0 ? "," : "",
                      now[i].provider, now[i].device);
@@ -84,10 +85,30 @@ static void put_providers(run_trace *self, json_t *args, const char *operation)
                                                  : tenon_reason_text(now[i].last_reason));
     }
     json_put(args, "provider", json_text(who));
+    if (strcmp(operation, "attention") == 0) memcpy(self->attention, who, sizeof who);
     if (fell_back) json_put(args, "fallback", json_text(why));
     free(self->before);
     self->before = now;
     self->before_count = count;
+}
+
+static void write_event(run_trace *self, json_t *event)
+{
+    char *text = event != NULL ? json_dumps(event, JSON_COMPACT | JSON_REAL_PRECISION(12)) : NULL;
+    json_decref(event);
+    if (text == NULL || fprintf(self->file.stream, "%s\n%s", self->any ? "," : "", text) < 0)
+        self->failed = true;
+    self->any = true;
+    free(text);
+}
+
+static void write_append(run_trace *self)
+{
+    json_t *event = self->append;
+    if (event == NULL) return;
+    self->append = NULL;
+    json_put(json_object_get(event, "args"), "provider", json_text(self->attention));
+    write_event(self, event);
 }
 
 static void on_end(void *context, const char *operation, uint64_t layer, uint64_t rows,
@@ -96,7 +117,6 @@ static void on_end(void *context, const char *operation, uint64_t layer, uint64_
     run_trace *self = context;
     double end = loaded_clock();
     json_t *event = json_object(), *args = json_object();
-    char *text;
     json_put(event, "name", json_text(operation));
     json_put(event, "ph", json_text("X"));
     json_put(event, "ts", json_real((self->begin - self->origin) * 1e6));
@@ -107,14 +127,15 @@ static void on_end(void *context, const char *operation, uint64_t layer, uint64_
     json_put(args, "rows", json_u64(rows));
     json_put(args, "bytes", json_u64(bytes));
     if (status != TENON_OK) json_put(args, "status", json_integer(status));
-    put_providers(self, args, operation);
     json_put(event, "args", args);
-    text = event != NULL ? json_dumps(event, JSON_COMPACT | JSON_REAL_PRECISION(12)) : NULL;
-    json_decref(event);
-    if (text == NULL || fprintf(self->file.stream, "%s\n%s", self->any ? "," : "", text) < 0)
-        self->failed = true;
-    self->any = true;
-    free(text);
+    if (strcmp(operation, "append") == 0) {
+        write_append(self);
+        self->append = event;
+        return;
+    }
+    put_providers(self, args, operation);
+    write_append(self);
+    write_event(self, event);
 }
 
 const step_watch *run_trace_watch(run_trace *self, tenon_session *session)
@@ -127,6 +148,7 @@ const step_watch *run_trace_watch(run_trace *self, tenon_session *session)
 bool run_trace_commit(run_trace *self)
 {
     if (self->file.stream == NULL) return true;
+    write_append(self);
     if (fputs("\n]}\n", self->file.stream) == EOF) self->failed = true;
     if (!self->failed) return output_file_commit(&self->file);
     terminal_error("--trace: the file could not be written whole");
@@ -138,6 +160,7 @@ void run_trace_abandon(run_trace *self)
 {
     if (self == NULL) return;
     output_file_abandon(&self->file);
+    json_decref(self->append);
     free(self->before);
     free(self);
 }
