@@ -13,6 +13,12 @@ static const struct {
     const char *summary;
 } operations[] = {
     {"qmatmul", op_qmatmul, "y = x . W^T for one quantized weight"},
+    {"embed", op_embed, "rows of a quantized weight"},
+    {"rmsnorm", op_rmsnorm, "root-mean-square normalisation"},
+    {"attention", op_attention, "causal attention over keys and values"},
+    {"gated", op_gated, "y = act(gate) * up"},
+    {"add", op_add, "y = a + b"},
+    {"argmax", op_argmax, "index of the first maximum of each row"},
 };
 #define OPERATIONS (sizeof operations / sizeof operations[0])
 
