@@ -19,6 +19,8 @@ static const char *module_path; /* argv[1] */
 /* One provider and the operations of it. */
 typedef struct link {
     const tenon_provider_v1 *v1;
+    const tenon_qmatmul_v1 *qmatmul;
+    const tenon_embed_v1 *embed;
     const tenon_rmsnorm_v1 *rmsnorm;
     const tenon_gated_v1 *gated;
     const tenon_add_v1 *add;
@@ -97,13 +99,15 @@ static void find_module(link_t *self)
     void *module = dlopen(module_path, RTLD_NOW | RTLD_LOCAL);
     ck_assert_msg(module != NULL, "%s", dlerror());
     self->v1 = dlsym(module, "provider_v1");
+    self->qmatmul = dlsym(module, "qmatmul_v1");
+    self->embed = dlsym(module, "embed_v1");
     self->rmsnorm = dlsym(module, "rmsnorm_v1");
     self->gated = dlsym(module, "gated_v1");
     self->add = dlsym(module, "add_v1");
     self->argmax = dlsym(module, "argmax_v1");
     self->attention = dlsym(module, "attention_v1");
-    ck_assert(self->v1 && self->rmsnorm && self->gated && self->add && self->argmax &&
-              self->attention);
+    ck_assert(self->v1 && self->qmatmul && self->embed && self->rmsnorm && self->gated &&
+              self->add && self->argmax && self->attention);
 }
 
 /* The reference, and a link for every level of the module that runs here. */
@@ -113,13 +117,10 @@ static void open_all(void)
     link_t first = {.level = NULL};
     char *name, *rest;
 
-    reference = (link_t){&tenon_reference_provider_v1,
-                         &tenon_reference_rmsnorm_v1,
-                         &tenon_reference_gated_v1,
-                         &tenon_reference_add_v1,
-                         &tenon_reference_argmax_v1,
-                         &tenon_reference_attention_v1,
-                         .level = NULL};
+    reference = (link_t){
+        &tenon_reference_provider_v1, &tenon_reference_qmatmul_v1,   &tenon_reference_embed_v1,
+        &tenon_reference_rmsnorm_v1,  &tenon_reference_gated_v1,     &tenon_reference_add_v1,
+        &tenon_reference_argmax_v1,   &tenon_reference_attention_v1, .level = NULL};
     ck_assert(open_link(&reference));
     find_module(&first);
     ck_assert(open_link(&first));
@@ -364,6 +365,84 @@ START_TEST(argmax_equals_the_reference)
 }
 END_TEST
 
+/* ---------------------------------------------------------------------------------------- embed */
+
+/* Rows of a weight of one class on one link. */
+static void embed(link_t *on, const tenon_weight_desc *desc, const tenon_weight_data *data,
+                  const uint32_t *ids, uint64_t tokens, float factor, float *y)
+{
+    tenon_prepared *prepared = NULL;
+    tenon_embed_call call = {TENON_HEAD(tenon_embed_call),
+                             .ids = fixture_view(ids, tokens),
+                             .y = fixture_view(y, tokens * desc->cols),
+                             .tokens = tokens,
+                             .y_row_stride = 4 * desc->cols,
+                             .scale = factor};
+
+    ck_assert_int_eq(on->qmatmul->prepare(on->device, desc, data, &prepared, NULL), TENON_OK);
+    call.weight = prepared;
+    ck_assert_int_eq(on->embed->run(on->device, on->queue, &call, NULL), TENON_OK);
+    on->qmatmul->release(on->device, prepared);
+}
+
+/* Every format, layout and class over rows of random bytes, whole and ragged. */
+START_TEST(embedding_rows_equal_the_reference)
+{
+    static const uint64_t ragged[] = {1, 7, 33, 257, 300, 515, 768}, groups[] = {32, 5, 48, 300};
+    enum { ROWS = 37, TOKENS = 9 };
+    uint32_t index, format, arith, l, layout, n, turn = 0;
+
+    for (index = 0; (format = tenon_format_at(index)) != 0; index++) {
+        for (turn = 0; turn < COUNT(ragged); turn++) {
+            int int4 = format == TENON_FORMAT_INT4_ROW || format == TENON_FORMAT_INT4_GROUP;
+            tenon_format_info info;
+            ck_assert_int_eq(tenon_format_find(format, &info), 1);
+            layout = int4 ? TENON_LAYOUT_PAIR + turn % 2 : TENON_LAYOUT_NONE;
+            for (arith = TENON_CLASS_F32; arith <= TENON_CLASS_A8; arith++) {
+                uint64_t cols = info.block_inputs > 1 ? (1 + turn % 3) * info.block_inputs
+                                                      : ragged[turn];
+                uint64_t group = format == TENON_FORMAT_INT4_GROUP ? groups[turn % 4] : 0;
+                tenon_weight_desc desc = fixture_desc(format, layout, group, ROWS, cols, arith);
+                tenon_weight_data data = {TENON_HEAD(tenon_weight_data), .identity = 1};
+                uint32_t ids[TOKENS], reason;
+                float *want = filled(TOKENS * cols, ordinary), *have = filled(TOKENS * cols, odd);
+                float factor = turn % 2 == 0 ? 1.0f : 25.298221f;
+                uint8_t *bytes[2];
+                uint64_t size[2], i;
+
+                if (arith == TENON_CLASS_A8 && (info.traits & TENON_TRAIT_FLOATS) != 0) {
+                    free(want);
+                    free(have);
+                    continue;
+                }
+                ck_assert_int_eq(tenon_weight_bytes(&desc, &size[0], &size[1], &reason), TENON_OK);
+                for (n = 0; n < 2; n++) {
+                    bytes[n] = malloc((size_t)size[n] + 1);
+                    ck_assert_ptr_nonnull(bytes[n]);
+                    for (i = 0; i < size[n]; i++) bytes[n][i] = (uint8_t)(random_u64() >> 56);
+                }
+                for (n = 0; n < TOKENS; n++) ids[n] = (uint32_t)(random_u64() % ROWS);
+                ids[0] = ROWS - 1;
+                data.weights = bytes[0];
+                data.weights_bytes = size[0];
+                data.scales = size[1] != 0 ? bytes[1] : NULL;
+                data.scales_bytes = size[1];
+                data.lifetime = TENON_LIFETIME_COPY;
+                embed(&reference, &desc, &data, ids, TOKENS, factor, want);
+                for (l = 0; l < link_count; l++) {
+                    embed(&links[l], &desc, &data, ids, TOKENS, factor, have);
+                    same(names[l], info.text, have, want, TOKENS * cols);
+                }
+                free(bytes[0]);
+                free(bytes[1]);
+                free(want);
+                free(have);
+            }
+        }
+    }
+}
+END_TEST
+
 /* ------------------------------------------------------------------------------------ attention */
 
 typedef struct shape {
@@ -527,6 +606,7 @@ int main(int argc, char **argv)
     tcase_add_test(cases, activations_over_the_whole_range);
     tcase_add_test(cases, groups_of_a_row);
     tcase_add_test(cases, argmax_equals_the_reference);
+    tcase_add_test(cases, embedding_rows_equal_the_reference);
     tcase_add_loop_test(cases, attention_equals_the_reference, 0, 2 * (int)COUNT(shapes));
     suite_add_tcase(suite, cases);
     return runner_main(srunner_create(suite));

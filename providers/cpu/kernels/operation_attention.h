@@ -126,7 +126,7 @@ static void attention_f16(const cpu_attention_args *args)
 #define OPERATIONS \
     { \
         .add = add, .gated = gated, .rmsnorm = rmsnorm, .argmax = argmax, .rotate = rotate, \
-        .attention_f32 = attention_f32, .attention_f16 = attention_f16 \
+        .attention_f32 = attention_f32, .attention_f16 = attention_f16, .weigh = weigh \
     }
 
 #endif

@@ -191,6 +191,21 @@ static uint32_t argmax(const float *x, uint64_t count)
     return TENON_ARGMAX_NONE;
 }
 
+static void weigh(const float *q, const float *s, const float *n, uint64_t count, float factor,
+                  float *y)
+{
+    uint64_t i;
+    for (i = 0; i < count; i += 16) {
+        vf w = vf_load(q + i);
+        if (n != NULL)
+            w = vf_fma(vf_load(s + i), w, vf_load(n + i));
+        else if (s != NULL)
+            w = vf_mul(vf_load(s + i), w);
+        if (factor != 1.0f) w = vf_mul(w, vf_const(factor));
+        vf_store_some(y + i, count - i, w);
+    }
+}
+
 static void rotate(const float *x, uint64_t count, uint64_t pairs, int adjacent, const float *c,
                    const float *s, float *y)
 {

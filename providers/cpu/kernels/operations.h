@@ -32,6 +32,10 @@ typedef struct cpu_operations {
                    const float *s, float *y);
     void (*attention_f32)(const cpu_attention_args *args);
     void (*attention_f16)(const cpu_attention_args *args);
+    /* y = s * q, or fma(s, q, n) where n is not NULL, or q where s is NULL; then times factor unless
+     * that is 1. Arrays have room for count rounded up to 16, but for y. */
+    void (*weigh)(const float *q, const float *s, const float *n, uint64_t count, float factor,
+                  float *y);
 } cpu_operations;
 
 /* The functions of a level that cpu_level_usable allows. [any thread] */
