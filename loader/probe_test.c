@@ -192,8 +192,8 @@ void probe_self_test(probe_target *self, uint32_t arith, const tenon_services *s
                      uint64_t *tested, loader_fault *fault)
 {
     const uint32_t classes[] = {TENON_CLASS_F32, TENON_CLASS_A8};
-    const loader_module reference_module = {NULL, tenon_reference_provider_v1,
-                                            tenon_reference_qmatmul_v1};
+    const loader_module reference_module = {.provider = tenon_reference_provider_v1,
+                                            .qmatmul = tenon_reference_qmatmul_v1};
     probe_target reference = {.module = &reference_module};
     test_data *with = malloc(sizeof *with);
     tenon_error error;
