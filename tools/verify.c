@@ -109,7 +109,8 @@ static bool add_cases(const request *self, conformance_suite *suite)
     if ((self->stages & STAGE_ABI) != 0 && !conformance_add_abi(suite)) return false;
     if ((self->stages & STAGE_EXACT) == 0) return true;
     if (self->model != NULL) return conformance_add_model(suite, self->tensors, self->tensor_count);
-    return conformance_add_qmatmul(suite);
+    return conformance_add_qmatmul(suite) && conformance_add_embed(suite) &&
+           conformance_add_rows(suite) && conformance_add_attention(suite);
 }
 
 /* Names of the checks of stage static, in order. */

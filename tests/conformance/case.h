@@ -5,10 +5,11 @@
  * with anything that it still needs. Stages, in order (SPEC.md, 2.5 says how bits are compared):
  *
  *     abi     the descriptors directly: sizes, declines, pairs of create and destroy (abi.c)
- *     exact   requests through a session in mode pin, against the built-in reference (qmatmul.c)
+ *     exact   requests through a session in mode pin, against the built-in reference (qmatmul.c,
+ *             embed.c, rows.c, attention.c)
  *     model   the same with tensors of a real model as the weights (model.c)
  *
- * One operation = one file here, as it is one header in abi/. */
+ * One operation = one file here, as it is one header in abi/; those over plain rows share one. */
 #ifndef TENON_CONFORMANCE_CASE_H
 #define TENON_CONFORMANCE_CASE_H
 
@@ -75,7 +76,7 @@ struct conformance_case {
     bool thorough;        /* every combination instead of a covering choice */
     const char *save_dir; /* where a failing request is written, NULL: nowhere */
 
-    /* for qmatmul */
+    /* for qmatmul; the other operations keep what tells their cases apart in them */
     uint32_t format, layout, arith, kind;
     uint64_t group_size, cols;
     const conformance_tensor *tensor;
@@ -104,6 +105,9 @@ void conformance_clear(conformance_suite *suite);
 /* The cases of each source. False: out of memory. */
 bool conformance_add_abi(conformance_suite *suite);
 bool conformance_add_qmatmul(conformance_suite *suite);
+bool conformance_add_embed(conformance_suite *suite);
+bool conformance_add_rows(conformance_suite *suite); /* rmsnorm, gated, add, argmax */
+bool conformance_add_attention(conformance_suite *suite);
 bool conformance_add_model(conformance_suite *suite, const conformance_tensor *tensors,
                            uint64_t count);
 
