@@ -61,6 +61,11 @@ bool operation_compare(const operation_request *request, const engine_side *engi
         goto out;
     }
     status = make_call(request, engine->tested, true, got.data, words, &error);
+    for (i = 0; i < request->input_count; i++)
+        if (guarded_hash(request->inputs[i]) != before[i]) {
+            conformance_fail(result, "%s: input %" PRIu64 " was written", request->what, i);
+            goto out;
+        }
     if (engine_side_declined(status, &error)) {
         poison((uint32_t *)(void *)want.data, words);
         result->declined++;
@@ -84,9 +89,6 @@ bool operation_compare(const operation_request *request, const engine_side *engi
     result->requests++;
     good = compare_words(request, (const uint32_t *)(void *)got.data,
                          (const uint32_t *)(void *)want.data, words, result);
-    for (i = 0; good && i < request->input_count; i++)
-        if (guarded_hash(request->inputs[i]) != before[i])
-            good = conformance_fail(result, "%s: input %" PRIu64 " was written", request->what, i);
 out:
     guarded_free(&got);
     guarded_free(&want);
