@@ -246,7 +246,7 @@ int32_t border_queue_open(host_device *device, tenon_device_queue **out, tenon_e
         *out = NULL;
     }
     status = border_judge(device->provider, "queue_open", status, changed, false, *out != NULL,
-                          &room, p->error_size, TENON_SCOPE_DEVICE, error);
+                          &room, p->error_size, TENON_SCOPE_CALL, error);
     if (status != TENON_OK) *out = NULL;
     return status;
 }
@@ -392,7 +392,7 @@ int32_t border_run(tenon_queue *queue, session_link *link, const tenon_qmatmul_c
     }
     if (!present_call(queue, q->call_size, call, which, slots, count, &offset))
         return border_cut("tenon_qmatmul_call", q->call_size, offset, error);
-    if (said->status != 0) memset(queue->error.bytes, 0, q->error_size); /* written under OK */
+    if (said->status != 0) memset(queue->error.bytes, 0, q->error_size); /* of the last failure */
     said->struct_size = q->error_size;
     said->abi_version = TENON_ABI_VERSION;
     if (!has_queues) pthread_mutex_lock(&device->run_lock);
@@ -407,8 +407,6 @@ int32_t border_run(tenon_queue *queue, session_link *link, const tenon_qmatmul_c
     if (status == TENON_OK && !changed) /* a worker's mode was changed, or another call broke */
         return fail_text(error, TENON_INTERNAL, TENON_REASON_QUARANTINED, TENON_SCOPE_PROVIDER, 0,
                          0, "quarantined during the call");
-    status = border_judge(provider, "qmatmul run", status, changed, true, true, &queue->error,
-                          q->error_size, TENON_SCOPE_CALL, error);
-    memset(queue->error.bytes, 0, q->error_size);
-    return status;
+    return border_judge(provider, "qmatmul run", status, changed, true, true, &queue->error,
+                        q->error_size, TENON_SCOPE_CALL, error);
 }

@@ -52,7 +52,9 @@ static bool find_candidate(tenon_host *host, const question *asked, finding *fou
     for (i = 0; i < count; i++) {
         if (tenon_host_candidate(host, i, &candidate, NULL) != TENON_OK) continue;
         if (candidate.verdict == TENON_CANDIDATE_LOADED) {
-            if (asked->id == NULL || strcmp(candidate.id, asked->id) == 0) {
+            /* a file was named: the built-in reference, which has none, is not meant */
+            if (asked->id == NULL ? candidate.file[0] != '\0'
+                                  : strcmp(candidate.id, asked->id) == 0) {
                 snprintf(found->id, sizeof found->id, "%s", candidate.id);
                 snprintf(found->version, sizeof found->version, "%s", candidate.version);
                 snprintf(found->file, sizeof found->file, "%s", candidate.file);

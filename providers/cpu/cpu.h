@@ -8,10 +8,10 @@
 
 #include <tenon/provider.h>
 
-#define CPU_ROWS 16u         /* rows of a group */
-#define CPU_UNIT 16u         /* inputs of a unit, the least stretch of codes a kernel takes */
-#define CPU_PIECE 32u        /* inputs of an activation block */
-#define CPU_SEGMENT 256u     /* inputs of a segment at most */
+#define CPU_ROWS 16u           /* rows of a group */
+#define CPU_UNIT 16u           /* inputs of a unit, the least stretch of codes a kernel takes */
+#define CPU_PIECE 32u          /* inputs of an activation block */
+#define CPU_SEGMENT 256u       /* inputs of a segment at most */
 #define CPU_MAX_COLS 0xffffffu /* offsets inside a group stay far below 32 bits */
 
 /* How the codes of a unit (16 rows x 16 inputs) lie in memory. Dword lane r of a 64-byte chunk
@@ -113,8 +113,8 @@ struct tenon_prepared {
     cpu_plan plan;
     const cpu_segment *segments;
     const cpu_piece *pieces;
-    uint8_t *memory; /* groups * group_bytes, 64-byte aligned */
-    int8_t table_a8[16];    /* CPU_TABLE: what the dot product sees */
+    uint8_t *memory;         /* groups * group_bytes, 64-byte aligned */
+    int8_t table_a8[16];     /* CPU_TABLE: what the dot product sees */
     int8_t table_signed[16]; /* nibbles: q as bytes */
     float table_f32[16];     /* nibbles: q as floats */
 };

@@ -34,8 +34,8 @@ typedef struct feature {
 } feature;
 
 static const feature avx2_needs[] = {
-    {"avx", 1, 0, ECX, 28},  {"fma", 1, 0, ECX, 12},  {"f16c", 1, 0, ECX, 29},
-    {"avx2", 7, 0, EBX, 5},  {NULL, 0, 0, 0, 0},
+    {"avx", 1, 0, ECX, 28}, {"fma", 1, 0, ECX, 12}, {"f16c", 1, 0, ECX, 29},
+    {"avx2", 7, 0, EBX, 5}, {NULL, 0, 0, 0, 0},
 };
 static const feature avx512_needs[] = {
     {"avx512f", 7, 0, EBX, 16},  {"avx512dq", 7, 0, EBX, 17}, {"avx512bw", 7, 0, EBX, 30},

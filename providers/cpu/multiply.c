@@ -29,11 +29,14 @@ static void multiply_a8(const block *self)
 {
     const cpu_job *job = self->job;
     const cpu_plan *plan = &self->weight->plan;
-    const cpu_a8_tiles *tiles = job->level->a8(plan->format->storage, plan->format->dot, plan->kind);
+    const cpu_a8_tiles *tiles = job->level->a8(plan->format->storage, plan->format->dot,
+                                               plan->kind);
     uint64_t at_once = job->tokens == 1 ? plan->segment_count : SEGMENTS_AT_ONCE, first, t;
-    cpu_a8_args args = {.pieces = self->weight->pieces, .table = self->weight->table_a8,
+    cpu_a8_args args = {.pieces = self->weight->pieces,
+                        .table = self->weight->table_a8,
                         .y_stride = (uint64_t)self->groups * CPU_ROWS,
-                        .scale = plan->format->scale, .minima = plan->minima};
+                        .scale = plan->format->scale,
+                        .minima = plan->minima};
     uint32_t r, width;
 
     for (r = 0; r < self->groups; r++) args.w[r] = group_of(self, r);
@@ -45,27 +48,31 @@ static void multiply_a8(const block *self)
             width = cpu_tile_width(job, self->weight, job->tokens - t);
             args.x = self->x->memory + t * self->x->per_column;
             args.y = self->y + t * args.y_stride;
-            if (job->tokens == 1) tiles->one(&args);
-            else tiles->many[width](&args);
+            if (job->tokens == 1)
+                tiles->one(&args);
+            else
+                tiles->many[width](&args);
         }
     }
 }
 
-static void multiply_f32_one(const block *self)
+/* All tokens in one tile, straight from the packed codes. */
+static void multiply_f32_direct(const block *self, cpu_f32_direct *kernel, uint32_t width)
 {
     const cpu_plan *plan = &self->weight->plan;
-    cpu_f32_one_args args = {.segments = self->weight->segments,
-                             .segment_count = plan->segment_count, .weight = self->weight,
-                             .x = (const float *)(const void *)self->x->memory, .y = self->y};
+    cpu_f32_direct_args args = {.weight = self->weight,
+                                .x = (const float *)(const void *)self->x->memory,
+                                .y = self->y,
+                                .y_stride = (uint64_t)self->groups * CPU_ROWS};
     uint32_t r;
 
-    args.sums = args.x + plan->x_inputs;
+    args.sums = args.x + (uint64_t)plan->x_inputs * width;
     for (r = 0; r < self->groups; r++) args.w[r] = group_of(self, r);
-    self->job->level->f32_one[plan->format->storage](&args);
+    kernel(&args);
 }
 
 /* Segment by segment: its codes become floats once, for all tokens. */
-static void multiply_f32(const block *self)
+static void multiply_f32_expanded(const block *self)
 {
     const cpu_job *job = self->job;
     const cpu_plan *plan = &self->weight->plan;
@@ -108,6 +115,19 @@ static void multiply_f32(const block *self)
     }
 }
 
+static void multiply_f32(const block *self)
+{
+    uint64_t tokens = self->job->tokens;
+    uint32_t width = cpu_tile_width(self->job, self->weight, tokens);
+    cpu_f32_direct *kernel = self->job->level
+                                 ->f32_direct[width][self->weight->plan.format->storage];
+
+    if (tokens <= width && kernel != NULL)
+        multiply_f32_direct(self, kernel, width);
+    else
+        multiply_f32_expanded(self);
+}
+
 static void store(const block *self, const tenon_output *output)
 {
     const cpu_job *job = self->job;
@@ -142,11 +162,13 @@ void TENON_CALL cpu_multiply(void *context, uint64_t index, uint32_t worker)
                                                         : job->tile_blocks[n];
     for (; i < end; i++) {
         self.first = i * self.groups;
-        memset(self.y, 0, (size_t)(self.groups * CPU_ROWS * sizeof(float) *
-                                   cpu_round_up(job->tokens, CPU_TOKEN_LOT)));
-        if (self.weight->plan.form.arith == TENON_CLASS_A8) multiply_a8(&self);
-        else if (job->tokens == 1) multiply_f32_one(&self);
-        else multiply_f32(&self);
+        memset(self.y, 0,
+               (size_t)(self.groups * CPU_ROWS * sizeof(float) *
+                        cpu_round_up(job->tokens, CPU_TOKEN_LOT)));
+        if (self.weight->plan.form.arith == TENON_CLASS_A8)
+            multiply_a8(&self);
+        else
+            multiply_f32(&self);
         store(&self, &job->call->outputs[n]);
     }
 }

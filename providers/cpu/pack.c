@@ -150,8 +150,10 @@ static void pack_codes(const pack_job *job, uint64_t group, const cpu_row *rows,
     for (done = 0; done < units * CPU_UNIT; done += CPU_UNIT) {
         uint32_t left = inputs > done ? inputs - done : 0;
         if (left > CPU_UNIT) left = CPU_UNIT;
-        if (storage >= CPU_F32) pack_float_unit(job, group, first + done, left, *to);
-        else pack_unit(job, rows, first + done, left, *to);
+        if (storage >= CPU_F32)
+            pack_float_unit(job, group, first + done, left, *to);
+        else
+            pack_unit(job, rows, first + done, left, *to);
         *to += cpu_unit_bytes(storage);
     }
 }
@@ -172,8 +174,7 @@ static void pack_head(const cpu_plan *plan, const cpu_segment *segment, const cp
             for (r = 0; r < CPU_ROWS; r++) {
                 memcpy(head + size * r, rows[r].scale + size * (first + b), size);
                 if (plan->minima)
-                    memcpy(head + size * CPU_ROWS + 2 * r,
-                           rows[r].minimum + 2 * (first + b), 2);
+                    memcpy(head + size * CPU_ROWS + 2 * r, rows[r].minimum + 2 * (first + b), 2);
             }
         }
         return;
@@ -216,8 +217,8 @@ static void TENON_CALL pack_group(void *context, uint64_t group, uint32_t worker
                 pack_codes(job, group, rows->row, piece->source, piece->inputs, piece->units, &to);
             }
         } else if (job->desc->arith == TENON_CLASS_A8) {
-            pack_codes(job, group, rows->row, segment->source, segment->inputs, segment->pieces * 2u,
-                       &to);
+            pack_codes(job, group, rows->row, segment->source, segment->inputs,
+                       segment->pieces * 2u, &to);
         } else {
             for (b = 0; b < segment->blocks; b++) {
                 uint32_t at = b * segment->block_inputs, left = segment->inputs - at;
@@ -253,7 +254,8 @@ static int make_workers(const cpu_plan *plan, uint32_t count, group_rows *worker
         workers[w].memory = memory;
         for (r = 0; r < CPU_ROWS; r++, memory += row_bytes)
             workers[w].row[r] = (cpu_row){
-                .code = memory, .scale = memory + at[0],
+                .code = memory,
+                .scale = memory + at[0],
                 .minimum = plan->minima ? memory + at[1] : NULL,
                 .sub = plan->subscales ? memory + at[2] : NULL,
                 .sub_minimum = plan->subscales && plan->minima ? memory + at[3] : NULL};
@@ -354,8 +356,8 @@ int32_t TENON_CALL cpu_prepare(tenon_device *device, const tenon_weight_desc *de
     }
     segments = (cpu_segment *)(void *)((uint8_t *)prepared + where.segments_at);
     pieces = (cpu_piece *)(void *)((uint8_t *)prepared + where.pieces_at);
-    *prepared = (tenon_prepared){.segments = segments, .pieces = pieces,
-                                 .memory = (uint8_t *)prepared + where.codes_at};
+    *prepared = (tenon_prepared){
+        .segments = segments, .pieces = pieces, .memory = (uint8_t *)prepared + where.codes_at};
     (void)cpu_plan_make(level, desc, &prepared->plan, segments, pieces); /* measure made it once */
     fill_tables(desc, prepared);
     job.out = prepared;

@@ -3,6 +3,9 @@
 
 #include "kernels/level.h"
 
+#define PAGE 4096u
+#define GROUP_PAD 320u
+
 /* Twice the values of e2m1; the factor is in the scale (SPEC.md 3.1, MXFP4 and NVFP4). */
 static const int8_t e2m1_doubled[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
 static const int8_t iq4_values[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
@@ -91,7 +94,7 @@ typedef struct walk {
     cpu_segment *segments;
     cpu_piece *pieces;
     int a8;
-    uint64_t bytes;  /* of the group */
+    uint64_t bytes; /* of the group */
     uint64_t pieces_before, inputs_before;
 } walk;
 
@@ -127,8 +130,10 @@ static void add_segment(walk *self, uint64_t start, uint32_t inputs, uint32_t bl
     uint32_t all_padded = (blocks - 1) * padded + last_padded, head, pieces = 0;
     uint64_t first = self->inputs_before;
 
-    if (plan->subscales) head = (1 + plan->minima) * CPU_ROWS * (2 + blocks);
-    else head = blocks * cpu_block_head_bytes(plan);
+    if (plan->subscales)
+        head = (1 + plan->minima) * CPU_ROWS * (2 + blocks);
+    else
+        head = blocks * cpu_block_head_bytes(plan);
     head = (uint32_t)cpu_round_up(head, 64);
     units = all_padded / CPU_UNIT;
     if (self->a8) {
@@ -148,12 +153,17 @@ static void add_segment(walk *self, uint64_t start, uint32_t inputs, uint32_t bl
         self->pieces_before = count;
     }
     if (self->segments != NULL)
-        self->segments[plan->segment_count] = (cpu_segment){
-            .offset = (uint32_t)(self->bytes / 64), .codes = head, .first = (uint32_t)first,
-            .source = (uint32_t)start, .first_block = (uint32_t)first_block,
-            .inputs = (uint16_t)inputs, .blocks = (uint16_t)blocks,
-            .block_inputs = (uint16_t)block, .pieces = (uint16_t)pieces,
-            .padded = (uint16_t)padded, .last_padded = (uint16_t)last_padded};
+        self->segments[plan->segment_count] = (cpu_segment){.offset = (uint32_t)(self->bytes / 64),
+                                                            .codes = head,
+                                                            .first = (uint32_t)first,
+                                                            .source = (uint32_t)start,
+                                                            .first_block = (uint32_t)first_block,
+                                                            .inputs = (uint16_t)inputs,
+                                                            .blocks = (uint16_t)blocks,
+                                                            .block_inputs = (uint16_t)block,
+                                                            .pieces = (uint16_t)pieces,
+                                                            .padded = (uint16_t)padded,
+                                                            .last_padded = (uint16_t)last_padded};
     plan->segment_count++;
     self->inputs_before += all_padded;
     self->bytes += head + (uint64_t)units * cpu_unit_bytes(plan->format->storage);
@@ -201,8 +211,8 @@ int cpu_plan_make(const cpu_level *level, const tenon_weight_desc *desc, cpu_pla
     uint64_t block, bytes;
     walk self = {.plan = plan, .segments = segments, .pieces = pieces};
 
-    *plan = (cpu_plan){.format = cpu_format_of(desc->format), .rows = desc->rows,
-                       .cols = desc->cols};
+    *plan = (cpu_plan){
+        .format = cpu_format_of(desc->format), .rows = desc->rows, .cols = desc->cols};
     if (plan->format == NULL || desc->cols > CPU_MAX_COLS ||
         !tenon_format_find(desc->format, &info))
         return 0;
@@ -217,6 +227,8 @@ int cpu_plan_make(const cpu_level *level, const tenon_weight_desc *desc, cpu_pla
     plan->groups = tenon_ceil_div_u64(desc->rows, CPU_ROWS);
     plan->block_count = (uint32_t)tenon_ceil_div_u64(desc->cols, block);
     walk_row(&self, block);
+    /* Groups are read side by side: at the same place of a page each they would share cache sets. */
+    if (self.bytes % PAGE == 0) self.bytes += GROUP_PAD;
     plan->group_bytes = self.bytes;
     plan->piece_count = (uint32_t)self.pieces_before;
     plan->table_pieces = self.a8 && plan->kind == CPU_PIECES ? plan->piece_count : 0;

@@ -95,8 +95,7 @@ static int32_t TENON_CALL provider_open(const tenon_services *services, tenon_pr
     tenon_provider *self;
     int32_t status;
 
-    if (services == NULL || out == NULL)
-        return null_pointer("open needs services and out", error);
+    if (services == NULL || out == NULL) return null_pointer("open needs services and out", error);
     *out = NULL;
     if (services->struct_size != sizeof *services || services->abi_version != TENON_ABI_VERSION)
         return tenon_fail_amount(error, TENON_ABI, TENON_REASON_STRUCT_SIZE, TENON_SCOPE_PROVIDER,

@@ -95,8 +95,8 @@ uint32_t cpu_tile_width(const cpu_job *job, const tenon_prepared *weight, uint64
     if (remaining >= plan->form.columns) return plan->form.columns;
     width = (uint32_t)remaining;
     if (plan->form.arith == TENON_CLASS_A8) {
-        const cpu_a8_tiles *tiles =
-            job->level->a8(plan->format->storage, plan->format->dot, plan->kind);
+        const cpu_a8_tiles *tiles = job->level->a8(plan->format->storage, plan->format->dot,
+                                                   plan->kind);
         while (tiles->many[width] == NULL) width++; /* ends: the widest tile exists */
     } else {
         while (job->level->f32_many[width] == NULL) width++;
@@ -247,8 +247,10 @@ int32_t TENON_CALL cpu_run(tenon_device *device, tenon_device_queue *queue,
             for (i = 0; i < lots; i++) cpu_pack_x(&job, i, 0);
             for (i = 0; i < units; i++) cpu_multiply(&job, i, 0);
         } else {
-            if (lots == 1) cpu_pack_x(&job, 0, 0);
-            else services->parallel_for(services->host, lots, cpu_pack_x, &job);
+            if (lots == 1)
+                cpu_pack_x(&job, 0, 0);
+            else
+                services->parallel_for(services->host, lots, cpu_pack_x, &job);
             services->parallel_for(services->host, units, cpu_multiply, &job);
         }
     }

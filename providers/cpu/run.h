@@ -23,14 +23,14 @@ typedef struct cpu_job {
     uint64_t cols;
     uint64_t tile_blocks[TENON_QMATMUL_MAX_OUTPUTS]; /* of row groups, of each output */
     uint64_t unit_blocks[TENON_QMATMUL_MAX_OUTPUTS]; /* of those in one unit */
-    uint8_t *workers; /* scratch memory of each worker */
+    uint8_t *workers;                                /* scratch memory of each worker */
     uint64_t worker_bytes;
 } cpu_job;
 
 /* Where a worker's scratch memory holds what; offsets in bytes. The two phases overlap. */
 typedef struct cpu_scratch {
-    uint64_t u, d, sums;     /* phase 1: one token rounded */
-    uint64_t y, q, s, n;     /* phase 2: a tile of y; one segment of each group as floats */
+    uint64_t u, d, sums; /* phase 1: one token rounded */
+    uint64_t y, q, s, n; /* phase 2: a tile of y; one segment of each group as floats */
     uint64_t bytes;
 } cpu_scratch;
 cpu_scratch cpu_scratch_of(const cpu_job *job);

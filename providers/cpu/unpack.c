@@ -6,8 +6,10 @@
 void cpu_e8m0_halved(uint8_t *to, uint8_t code)
 {
     uint32_t bits = 0x7fc00000u;
-    if (code < 2) bits = 0x00200000u << code; /* 2^-128 and 2^-127 are subnormal */
-    else if (code < 255) bits = (uint32_t)(code - 1) << 23;
+    if (code < 2)
+        bits = 0x00200000u << code; /* 2^-128 and 2^-127 are subnormal */
+    else if (code < 255)
+        bits = (uint32_t)(code - 1) << 23;
     memcpy(to, &bits, sizeof bits);
 }
 

@@ -6,10 +6,10 @@
 
 /* One row, whole. Arrays that a format does not have stay NULL. */
 typedef struct cpu_row {
-    uint8_t *code;     /* one per input: a nibble, six bits, or q as a signed byte */
-    uint8_t *scale;    /* f16 or f32 (cpu_format.scale), one per block, or per 256 with sub-scales */
-    uint8_t *minimum;  /* f16 of -m, or of -dmin: what is added */
-    uint8_t *sub;      /* signed sub-scale, one per block */
+    uint8_t *code;    /* one per input: a nibble, six bits, or q as a signed byte */
+    uint8_t *scale;   /* f16 or f32 (cpu_format.scale), one per block, or per 256 with sub-scales */
+    uint8_t *minimum; /* f16 of -m, or of -dmin: what is added */
+    uint8_t *sub;     /* signed sub-scale, one per block */
     uint8_t *sub_minimum;
 } cpu_row;
 

@@ -135,8 +135,7 @@ static void q5_k(const uint8_t *block, cpu_row *out)
     copy_minus_half(out->minimum, block + 2);
     k12(block + 4, out);
     for (j = 0; j < 4; j++) nibbles(out->code + 64 * j, block + 48 + 32 * j, 64);
-    for (i = 0; i < 256; i++)
-        out->code[i] |= (uint8_t)((block[16 + i % 32] >> (i / 32) & 1) << 4);
+    for (i = 0; i < 256; i++) out->code[i] |= (uint8_t)((block[16 + i % 32] >> (i / 32) & 1) << 4);
 }
 
 static void q6_k(const uint8_t *block, cpu_row *out)
@@ -199,9 +198,12 @@ static void tq1_0(const uint8_t *block, cpu_row *out)
     uint32_t i;
     for (i = 0; i < 256; i++) {
         uint32_t v;
-        if (i < 160) v = (uint32_t)block[i % 32] * power[i / 32];
-        else if (i < 240) v = (uint32_t)block[32 + (i - 160) % 16] * power[(i - 160) / 16];
-        else v = (uint32_t)block[48 + (i - 240) % 4] * power[(i - 240) / 4];
+        if (i < 160)
+            v = (uint32_t)block[i % 32] * power[i / 32];
+        else if (i < 240)
+            v = (uint32_t)block[32 + (i - 160) % 16] * power[(i - 160) / 16];
+        else
+            v = (uint32_t)block[48 + (i - 240) % 4] * power[(i - 240) / 4];
         out->code[i] = (uint8_t)((v & 255u) * 3 >> 8);
     }
     copy_half(out->scale, block + 52);

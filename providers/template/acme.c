@@ -88,7 +88,8 @@ static float dot(const tenon_prepared *weight, uint64_t row, const float *x)
 /* ------------------------------------------------------------------ qmatmul_v1 */
 
 /* Say yes only to what is computed exactly as asked; for anything else DECLINED and the reason.
- * The host then asks the next provider: declining is an answer, not an error. */
+ * The host then asks the next provider: declining is an answer, not an error. A reserved field that
+ * is set is a wish from the future: nobody here knows it, so it is declined too (R7). */
 static int32_t TENON_CALL acme_supports(tenon_device *device, const tenon_weight_desc *desc,
                                         tenon_qmatmul_support *out, tenon_error *error)
 {
@@ -101,6 +102,9 @@ static int32_t TENON_CALL acme_supports(tenon_device *device, const tenon_weight
     if (desc->arith != TENON_CLASS_F32)
         return tenon_fail(error, TENON_DECLINED, TENON_REASON_UNSUPPORTED_CLASS, TENON_SCOPE_WEIGHT,
                           "acme knows only class F32");
+    if (desc->reserved0[0] != 0 || desc->reserved0[1] != 0)
+        return tenon_fail(error, TENON_DECLINED, TENON_REASON_RESERVED, TENON_SCOPE_WEIGHT,
+                          "a reserved field of the weight description is set");
     if (tenon_weight_bytes(desc, &weights_bytes, &scales_bytes, &reason) != TENON_OK)
         return tenon_fail(error, TENON_ARG, reason, TENON_SCOPE_WEIGHT, "impossible weight");
     /* each block of 34 bytes becomes 32 codes and one float */
@@ -127,6 +131,9 @@ static int32_t TENON_CALL acme_prepare(tenon_device *device, const tenon_weight_
     tenon_prepared *prepared;
     int32_t status = acme_supports(device, desc, &support, error);
     if (status != TENON_OK) return status;
+    if (data->reserved0 != 0 || data->reserved1[0] != 0 || data->reserved1[1] != 0)
+        return tenon_fail(error, TENON_DECLINED, TENON_REASON_RESERVED, TENON_SCOPE_WEIGHT,
+                          "a reserved field of the weight data is set");
 
     blocks = desc->rows * (desc->cols / BLOCK_INPUTS); /* supports checked that this fits */
     if (data->weights == NULL || data->weights_bytes < blocks * BLOCK_BYTES)
@@ -177,15 +184,20 @@ static void TENON_CALL run_unit(void *context, uint64_t unit, uint32_t worker)
     }
 }
 
-/* All of the request or none of it. The host has checked shapes, strides, alignment and overlap,
- * and hands over host memory only, since this provider offers no buffers. */
+/* All of the request or none of it, so whatever speaks against it is looked at first. The host has
+ * checked shapes, strides, alignment and overlap already. */
 static int32_t TENON_CALL acme_run(tenon_device *device, tenon_device_queue *queue,
                                    const tenon_qmatmul_call *call, tenon_error *error)
 {
     const tenon_services *services = device->provider->services;
     uint32_t n;
     (void)queue; /* NULL: there is no queue_open, so the host makes one call at a time */
-    (void)error;
+    if (call->reserved0 != 0 || call->reserved1[0] != 0 || call->reserved1[1] != 0)
+        return tenon_fail(error, TENON_DECLINED, TENON_REASON_RESERVED, TENON_SCOPE_CALL,
+                          "a reserved field of the call is set");
+    if (call->x.host == NULL) goto no_buffers;
+    for (n = 0; n < call->output_count; n++)
+        if (call->outputs[n].y.host == NULL) goto no_buffers;
     for (n = 0; n < call->output_count; n++) {
         acme_work work = {call, &call->outputs[n]};
         const tenon_prepared *weight = work.output->weight;
@@ -194,6 +206,10 @@ static int32_t TENON_CALL acme_run(tenon_device *device, tenon_device_queue *que
                                run_unit, &work);
     }
     return TENON_OK;
+
+no_buffers:
+    return tenon_fail(error, TENON_DECLINED, TENON_REASON_NO_BUFFERS, TENON_SCOPE_CALL,
+                      "acme computes in host memory");
 }
 
 /* ------------------------------------------------------------------ provider_v1 */
@@ -233,8 +249,9 @@ static int32_t TENON_CALL acme_device_info(tenon_provider *provider, uint32_t in
                                            tenon_device_info *out, tenon_error *error)
 {
     (void)provider;
-    (void)index;
-    (void)error;
+    if (index != 0)
+        return tenon_fail(error, TENON_ARG, TENON_REASON_NO_SUCH_DEVICE, TENON_SCOPE_CALL,
+                          "there is one device");
     out->kind = TENON_DEVICE_CPU;
     out->arith = TENON_CLASS_BIT(TENON_CLASS_F32);
     out->memory_total = TENON_UNKNOWN;
@@ -247,8 +264,11 @@ static int32_t TENON_CALL acme_device_info(tenon_provider *provider, uint32_t in
 static int32_t TENON_CALL acme_device_open(tenon_provider *provider, uint32_t index,
                                            tenon_device **out, tenon_error *error)
 {
-    tenon_device *device = calloc(1, sizeof *device);
-    (void)index;
+    tenon_device *device;
+    if (index != 0)
+        return tenon_fail(error, TENON_ARG, TENON_REASON_NO_SUCH_DEVICE, TENON_SCOPE_CALL,
+                          "there is one device");
+    device = calloc(1, sizeof *device);
     if (device == NULL)
         return tenon_fail(error, TENON_NOMEM, TENON_REASON_OUT_OF_MEMORY, TENON_SCOPE_DEVICE,
                           "no memory");

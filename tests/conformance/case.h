@@ -59,7 +59,7 @@ typedef struct conformance_result {
     uint64_t requests; /* requests whose bits were compared, or single checks of stage abi */
     uint64_t declined; /* requests that the provider declined */
     char detail[600];  /* one line: why it failed or was not run */
-    char repeat[2000]; /* with a save folder: the `tenon op` line that repeats the failure */
+    char repeat[3000]; /* with a save folder: the `tenon op` line that repeats the failure */
 } conformance_result;
 
 typedef struct conformance_case conformance_case;

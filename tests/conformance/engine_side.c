@@ -1,9 +1,12 @@
 /* Opening and closing what a case computes with. */
 #include "engine_side.h"
 
+#include <dlfcn.h>
+#include <fenv.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <tenon/provider.h>
 
 bool engine_side_declined(int32_t status, const tenon_error *error)
 {
@@ -46,6 +49,45 @@ static void explain_missing(engine_side *self, char *text, size_t bytes)
     }
 }
 
+/* Every name that a provider may export. */
+static const char *const symbol_names[] = {
+#define TENON_SYMBOL(name, kind, type, header) #name,
+#define TENON_SYMBOL_VIEW(name, direction, field)
+#include <symbols.def>
+#undef TENON_SYMBOL
+#undef TENON_SYMBOL_VIEW
+};
+#define SYMBOL_COUNT (sizeof symbol_names / sizeof symbol_names[0])
+
+/* The descriptors of the target's file. The file was judged, probed and loaded by a host before the
+ * first case, and stage abi goes through the loader each time; here it is mapped directly and
+ * registered, or hashing it for every case would cost more than the cases. The mapping stays until
+ * the process of the case ends. Returns the number of descriptors, 0 having said why. */
+static uint64_t map_symbols(const char *file, tenon_static_symbol out[SYMBOL_COUNT],
+                            conformance_result *result)
+{
+    fenv_t environment;
+    uint64_t count = 0;
+    void *library;
+    size_t i;
+    fegetenv(&environment); /* a constructor may leave it changed */
+    library = dlopen(file, RTLD_NOW | RTLD_LOCAL);
+    fesetenv(&environment);
+    if (library == NULL) {
+        conformance_fail(result, "%s", dlerror());
+        return 0;
+    }
+    for (i = 0; i < SYMBOL_COUNT; i++) {
+        const void *descriptor = dlsym(library, symbol_names[i]);
+        if (descriptor == NULL) continue;
+        out[count].name = symbol_names[i];
+        out[count].descriptor = descriptor;
+        count++;
+    }
+    if (count == 0) conformance_fail(result, "%s exports none of the provider's names", file);
+    return count;
+}
+
 static bool open_session(engine_side *self, const char *chain, uint32_t arith, tenon_session **out,
                          conformance_result *result)
 {
@@ -70,8 +112,11 @@ bool engine_side_open(engine_side *self, const conformance_target *target, uint3
     tenon_error error = {TENON_HEAD(tenon_error), .status = TENON_OK};
     tenon_host_desc desc = {TENON_HEAD(tenon_host_desc), .flags = TENON_HOST_NO_SEARCH};
     const char **config = calloc(target->config_count + 1, sizeof *config);
+    const tenon_static_symbol *symbols = target->symbols;
+    tenon_static_symbol mapped[SYMBOL_COUNT];
+    bool reference = strcmp(target->id, "reference") == 0;
     char level[128], chain[64];
-    uint64_t i;
+    uint64_t symbol_count = target->symbol_count, i;
     bool good = false;
     int32_t status;
     memset(self, 0, sizeof *self);
@@ -88,8 +133,9 @@ bool engine_side_open(engine_side *self, const conformance_target *target, uint3
         config[desc.config_count++] = level;
     }
     if (target->file != NULL) {
-        desc.provider_paths = &target->file;
-        desc.provider_path_count = 1;
+        symbol_count = map_symbols(target->file, mapped, result);
+        if (symbol_count == 0) goto out;
+        symbols = mapped;
     }
     desc.threads = threads;
     desc.log = keep_last;
@@ -101,15 +147,15 @@ bool engine_side_open(engine_side *self, const conformance_target *target, uint3
                          error.text);
         goto out;
     }
-    if (target->symbols != NULL) {
-        status = tenon_host_register(self->host, target->symbols, target->symbol_count, &error);
+    if (symbols != NULL && !reference) {
+        status = tenon_host_register(self->host, symbols, symbol_count, &error);
         if (status != TENON_OK) {
             conformance_fail(result, "register: status %d, reason %u, %s", status, error.reason,
                              error.text);
             goto out;
         }
     }
-    if (strcmp(target->id, "reference") == 0)
+    if (reference)
         snprintf(chain, sizeof chain, "reference");
     else
         snprintf(chain, sizeof chain, "%s:%u", target->id, target->device);

@@ -2,6 +2,7 @@
 #include "save.h"
 
 #include <errno.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -28,6 +29,18 @@ static bool write_rows(const conformance_case *test, const char *base, const cha
     return fclose(file) == 0 && good;
 }
 
+/* Appends a word of the line where there is room; format NULL: nothing to say. */
+__attribute__((format(printf, 3, 4))) static void add_word(char *line, size_t bytes,
+                                                           const char *format, ...)
+{
+    size_t used = strlen(line);
+    va_list arguments;
+    if (format == NULL) return;
+    va_start(arguments, format);
+    vsnprintf(line + used, bytes - used, format, arguments);
+    va_end(arguments);
+}
+
 void save_request(const problem *of, const problem_request *request, uint32_t output,
                   const guarded *y, uint64_t guard_words, uint32_t threads,
                   const conformance_case *test, const conformance_target *target,
@@ -36,8 +49,8 @@ void save_request(const problem *of, const problem_request *request, uint32_t ou
     tenon_weight_desc desc = of->desc;
     tenon_format_info info;
     uint64_t first = request->output[output].first_row, weights_bytes, scales_bytes;
-    uint64_t row = desc.rows * 4, cols = desc.cols * 4, used = 0;
-    char base[200], extra[240] = "";
+    uint64_t row = desc.rows * 4, cols = desc.cols * 4;
+    char base[200], extra[900] = "", group[24];
     uint32_t reason;
     size_t i;
     bool good;
@@ -71,22 +84,21 @@ void save_request(const problem *of, const problem_request *request, uint32_t ou
                  test->save_dir, base);
         return;
     }
-    if (desc.layout != TENON_LAYOUT_NONE)
-        used += (uint64_t)snprintf(extra + used, sizeof extra - used, " --layout %s",
-                                   desc.layout == TENON_LAYOUT_PLANAR ? "planar" : "pair");
-    if (desc.group_size != 0)
-        used += (uint64_t)snprintf(extra + used, sizeof extra - used, " --group %llu",
-                                   (unsigned long long)desc.group_size);
-    if (target->level != NULL)
-        used += (uint64_t)snprintf(extra + used, sizeof extra - used, " --level %.40s",
-                                   target->level);
-    if (scales_bytes != 0)
-        snprintf(extra + used, sizeof extra - used, " --scales %.130s.scales", base);
+    add_word(extra, sizeof extra, target->file != NULL ? " --provider-dir '%s'" : NULL,
+             target->file);
+    for (i = 0; i < target->config_count; i++)
+        add_word(extra, sizeof extra, " --set '%s'", target->config[i]);
+    add_word(extra, sizeof extra, target->level != NULL ? " --level %s" : NULL, target->level);
+    add_word(extra, sizeof extra, desc.layout != TENON_LAYOUT_NONE ? " --layout %s" : NULL,
+             desc.layout == TENON_LAYOUT_PLANAR ? "planar" : "pair");
+    snprintf(group, sizeof group, "%llu", (unsigned long long)desc.group_size);
+    add_word(extra, sizeof extra, desc.group_size != 0 ? " --group %s" : NULL, group);
+    add_word(extra, sizeof extra, scales_bytes != 0 ? " --scales '%s.scales'" : NULL, base);
     snprintf(result->repeat, sizeof result->repeat,
-             "cd %.120s && tenon op qmatmul --provider %.31s --mode pin --arith %s --threads %u "
-             "--format %s --rows %llu --cols %llu --tokens %llu%.200s --weights %s.weights --x "
-             "%s.x --out %s.again && cmp %s.again %s.expected",
-             test->save_dir, target->id, save_class_name(test->arith), threads, info.text,
-             (unsigned long long)desc.rows, (unsigned long long)desc.cols,
+             "cd '%.400s' && tenon op qmatmul --provider %.31s:%u --mode pin --arith %s "
+             "--threads %u --format %s --rows %llu --cols %llu --tokens %llu%s "
+             "--weights '%s.weights' --x '%s.x' --out '%s.again' && cmp '%s.again' '%s.expected'",
+             test->save_dir, target->id, target->device, save_class_name(test->arith), threads,
+             info.text, (unsigned long long)desc.rows, (unsigned long long)desc.cols,
              (unsigned long long)request->tokens, extra, base, base, base, base, base);
 }

@@ -10,6 +10,7 @@
  *   -DFIXTURE_FROM_CALL=n          ... only from the n-th call on (1 is the first) */
 #include <tenon/provider.h>
 
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -57,7 +58,6 @@ static struct {
     unsigned prepared, released, devices, devices_closed;
 } made;
 
-static struct tenon_provider the_provider;
 static uint64_t calls_seen;
 
 /* ------------------------------------------------------------------ arithmetic, SPEC.md 2 */
@@ -206,6 +206,9 @@ static int32_t TENON_CALL fixture_supports(struct tenon_device *device,
     if (desc->arith != TENON_CLASS_F32 && desc->arith != TENON_CLASS_A8)
         return tenon_fail(error, TENON_DECLINED, TENON_REASON_UNSUPPORTED_CLASS, TENON_SCOPE_WEIGHT,
                           "classes F32 and A8");
+    if (desc->reserved0[0] != 0 || desc->reserved0[1] != 0)
+        return tenon_fail(error, TENON_DECLINED, TENON_REASON_RESERVED, TENON_SCOPE_WEIGHT,
+                          "reserved field of the description");
     if (tenon_weight_bytes(desc, &weights, &scales, &reason) != TENON_OK)
         return tenon_fail(error, TENON_ARG, reason, TENON_SCOPE_WEIGHT, "weight description");
     out->prepared_bytes = weights + scales;
@@ -255,6 +258,9 @@ static int32_t TENON_CALL fixture_prepare(struct tenon_device *device,
     tenon_prepared *made_here;
     int32_t status = fixture_supports(device, desc, &support, error);
     if (status != TENON_OK) return status;
+    if (data->reserved0 != 0 || data->reserved1[0] != 0 || data->reserved1[1] != 0)
+        return tenon_fail(error, TENON_DECLINED, TENON_REASON_RESERVED, TENON_SCOPE_WEIGHT,
+                          "reserved field of the data");
     if (DEFECT == DEFECT_NO_MEMORY)
         return tenon_fail_amount(error, TENON_NOMEM, TENON_REASON_OUT_OF_MEMORY, TENON_SCOPE_WEIGHT,
                                  1u << 30, 1u << 20, "device memory");
@@ -283,6 +289,22 @@ no_memory:
     }
     return tenon_fail_amount(error, TENON_NOMEM, TENON_REASON_OUT_OF_MEMORY, TENON_SCOPE_WEIGHT,
                              weights + scales, 0, "host memory");
+}
+
+/* What a correct provider without buffers cannot run, or TENON_OK. */
+static int32_t judge_call(const tenon_qmatmul_call *call, tenon_error *error)
+{
+    bool buffers = call->x.host == NULL;
+    uint32_t n;
+    if (call->reserved0 != 0 || call->reserved1[0] != 0 || call->reserved1[1] != 0)
+        return tenon_fail(error, TENON_DECLINED, TENON_REASON_RESERVED, TENON_SCOPE_CALL,
+                          "reserved field of the call");
+    for (n = 0; n < call->output_count; n++)
+        if (call->outputs[n].y.host == NULL) buffers = true;
+    if (buffers)
+        return tenon_fail(error, TENON_DECLINED, TENON_REASON_NO_BUFFERS, TENON_SCOPE_CALL,
+                          "host memory only");
+    return TENON_OK;
 }
 
 /* The defects that leave y untouched, or TENON_OK to go on. */
@@ -340,7 +362,8 @@ SOMETIMES static int32_t TENON_CALL fixture_run(struct tenon_device *device,
     uint32_t n;
     (void)device;
     (void)queue;
-    status = bad ? refuse_to_run(error) : TENON_OK;
+    status = judge_call(call, error);
+    if (status == TENON_OK && bad) status = refuse_to_run(error);
     if (status != TENON_OK) return status;
     for (n = 0; n < call->output_count; n++) {
         const tenon_output *output = &call->outputs[n];
@@ -365,6 +388,7 @@ SOMETIMES static int32_t TENON_CALL fixture_run(struct tenon_device *device,
 SOMETIMES static int32_t TENON_CALL fixture_open(const tenon_services *services,
                                                  tenon_provider **out, tenon_error *error)
 {
+    tenon_provider *provider;
     switch (DEFECT) {
     case DEFECT_DRIVER_TOO_OLD:
         return tenon_fail_amount(error, TENON_STATE, TENON_REASON_DRIVER_TOO_OLD,
@@ -384,9 +408,13 @@ SOMETIMES static int32_t TENON_CALL fixture_open(const tenon_services *services,
     default: break;
     }
     keep_services(services);
-    the_provider.services = services;
-    the_provider.label = fixture_shared_label();
-    *out = &the_provider;
+    provider = arena_take(sizeof *provider);
+    if (provider == NULL)
+        return tenon_fail(error, TENON_NOMEM, TENON_REASON_OUT_OF_MEMORY, TENON_SCOPE_PROVIDER,
+                          "host memory");
+    provider->services = services;
+    provider->label = fixture_shared_label();
+    *out = provider;
     return TENON_OK;
 }
 
@@ -397,14 +425,19 @@ static void TENON_CALL fixture_close(tenon_provider *provider)
     snprintf(line, sizeof line, "%s: closed, prepared %u released %u, devices %u closed %u",
              provider->label, made.prepared, made.released, made.devices, made.devices_closed);
     provider->services->log(provider->services->host, TENON_LOG_DEBUG, line);
-    provider->services = NULL;
+    arena_give(provider);
+}
+
+static uint32_t device_total(void)
+{
+    return DEFECT == DEFECT_NO_DEVICE ? 0 : DEFECT == DEFECT_KINDS ? 2 : 1;
 }
 
 static int32_t TENON_CALL fixture_device_count(tenon_provider *provider, uint32_t *count,
                                                tenon_error *error)
 {
     (void)provider;
-    *count = DEFECT == DEFECT_NO_DEVICE ? 0 : DEFECT == DEFECT_KINDS ? 2 : 1;
+    *count = device_total();
     if (*count == 0)
         tenon_fail(error, TENON_OK, TENON_REASON_NO_DEVICE, TENON_SCOPE_PROVIDER,
                    "firmware did not come up");
@@ -422,7 +455,9 @@ static int32_t TENON_CALL fixture_device_info(tenon_provider *provider, uint32_t
                                               tenon_device_info *out, tenon_error *error)
 {
     (void)provider;
-    (void)error;
+    if (index >= device_total())
+        return tenon_fail(error, TENON_ARG, TENON_REASON_NO_SUCH_DEVICE, TENON_SCOPE_CALL,
+                          "no such device");
     out->kind = device_kind(index);
     out->arith = TENON_CLASS_BIT(TENON_CLASS_F32) | TENON_CLASS_BIT(TENON_CLASS_A8);
     out->unusable = 0;
@@ -440,6 +475,9 @@ static int32_t TENON_CALL fixture_device_open(tenon_provider *provider, uint32_t
 {
     tenon_device *device;
     (void)provider;
+    if (index >= device_total())
+        return tenon_fail(error, TENON_ARG, TENON_REASON_NO_SUCH_DEVICE, TENON_SCOPE_CALL,
+                          "no such device");
     if (DEFECT == DEFECT_NULL_DEVICE) return TENON_OK;
     device = arena_take(sizeof *device);
     if (device == NULL)

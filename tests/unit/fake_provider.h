@@ -81,7 +81,8 @@ typedef struct fake_state {
     bool change_worker_mode; /* does so on the threads of the team */
     void (*during)(void *);  /* called inside every run */
     void *during_context;
-    bool no_queue; /* offers no queue_open */
+    bool no_queue;             /* offers no queue_open */
+    int32_t queue_open_status; /* what queue_open answers */
     /* knobs: the other operations */
     uint32_t offers;            /* FAKE_*: none by default */
     uint32_t op_size;           /* of the requests it knows; 0: this header's */
@@ -97,9 +98,9 @@ typedef struct fake_state {
     atomic_uint caches_now;
     atomic_uint opens, closes, device_opens, device_closes, queue_opens, queue_closes;
     atomic_uint supports, prepares, prepared_now, releases, runs;
-    atomic_uint in_run, in_run_most; /* runs at once, and the most there were */
-    atomic_uint outputs_seen;        /* of the last run */
-    atomic_uintptr_t weights_seen;   /* data.weights of the last prepare */
+    atomic_uint in_run, in_run_most;            /* runs at once, and the most there were */
+    atomic_uint outputs_seen;                   /* of the last run */
+    atomic_uintptr_t weights_seen, scales_seen; /* of the last prepare */
     atomic_ullong identity_seen, generation_seen;
     atomic_uint size_seen; /* struct_size of the last call */
     const tenon_services *services;
@@ -219,7 +220,9 @@ static int32_t TENON_CALL fake_queue_open(tenon_device *handle, tenon_device_que
                                           tenon_error *error)
 {
     fake_state *self = ((fake_device *)(void *)handle)->owner;
-    (void)error;
+    if (self->queue_open_status != 0)
+        return tenon_fail(error, self->queue_open_status, TENON_REASON_OUT_OF_MEMORY, 0,
+                          "no queue");
     self->queue_opens++;
     *out = (tenon_device_queue *)(void *)self;
     return TENON_OK;
@@ -269,6 +272,7 @@ static int32_t TENON_CALL fake_prepare(tenon_device *handle, const tenon_weight_
     full_desc.struct_size = sizeof full_desc;
     full_data.struct_size = sizeof full_data;
     self->weights_seen = (uintptr_t)data->weights;
+    self->scales_seen = (uintptr_t)data->scales;
     self->identity_seen = full_data.identity;
     self->generation_seen = full_data.generation;
     prepared = calloc(1, sizeof *prepared);

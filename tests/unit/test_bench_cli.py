@@ -101,8 +101,11 @@ class Bench(unittest.TestCase):
     def test_missing(self):
         for words in (("--provider", "nosuch"), ("--model", "/nonexistent.gguf"),
                       ("--level", "sse9", "--format", "Q4_0", *SHORT)):
-            code, out, err = bench("--json", *words)
+            code, out, err = bench(*words)
             self.assertEqual((code, out), (2, ""), (words, err))
+            code, out, err = bench("--json", *words)
+            self.assertEqual(code, 2, (words, err))
+            self.assertEqual(json.loads(out)["exit"], 2)
 
 
 if __name__ == "__main__":

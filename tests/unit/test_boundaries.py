@@ -311,14 +311,12 @@ class Planted(unittest.TestCase):
 
     def setUp(self):
         self.copy = tempfile.mkdtemp(prefix="tenon-boundaries-")
+        self.addCleanup(shutil.rmtree, self.copy)
         for folder in ("abi", "loader", "host", "providers", "tools",
                        os.path.join("tests", "conformance")):
             shutil.copytree(os.path.join(ROOT, folder), os.path.join(self.copy, folder),
                             ignore=lambda _, names: [n for n in names if n.endswith(".so")])
         self.before = check_layers(self.copy) + check_providers(self.copy)
-
-    def tearDown(self):
-        shutil.rmtree(self.copy)
 
     def plant(self, path, line):
         path = os.path.join(self.copy, path)

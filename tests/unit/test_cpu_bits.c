@@ -31,8 +31,8 @@ static void list_variants(void)
             for (g = 0; g < COUNT(groups); g++) {
                 uint32_t layout = g % 2 == 0 ? TENON_LAYOUT_PAIR : TENON_LAYOUT_PLANAR;
                 if (format == TENON_FORMAT_INT4_ROW && g > 1) break;
-                variants[variant_count++] =
-                    (variant){format, layout, format == TENON_FORMAT_INT4_ROW ? 0 : groups[g]};
+                variants[variant_count++] = (variant){
+                    format, layout, format == TENON_FORMAT_INT4_ROW ? 0 : groups[g]};
             }
             continue;
         }
@@ -158,8 +158,7 @@ START_TEST(test_shapes)
             uint64_t rows = rows_list[(turn * 4 + i + (size_t)_i) % COUNT(rows_list)];
             uint64_t tokens = tokens_list[(turn * 3 + (size_t)_i) % COUNT(tokens_list)];
             if (inputs_list[i] * rows * tokens > 2000000) tokens = tokens > 3 ? 3 : tokens;
-            check_case(v, arith, rows, inputs_list[i], tokens, 1 + turn % 3, ORDINARY,
-                       turn % 64);
+            check_case(v, arith, rows, inputs_list[i], tokens, 1 + turn % 3, ORDINARY, turn % 64);
         }
     }
     close_links();
@@ -232,10 +231,10 @@ START_TEST(test_outputs)
                               weights[0].desc.group_size};
                 arith = weights[0].desc.arith;
             }
-            stored_make(&weights[n],
-                        describe(v.format, v.layout, v.group, rows_list[random_below(11)], 768,
-                                 arith),
-                        ORDINARY, n);
+            stored_make(
+                &weights[n],
+                describe(v.format, v.layout, v.group, rows_list[random_below(11)], 768, arith),
+                ORDINARY, n);
         }
         request_make(&self, weights, outputs, tokens_list[random_below(7)], ORDINARY);
         check_request(&self, 1 + round % MOST_THREADS);

@@ -24,7 +24,7 @@ static const char *module_path; /* argv[1] */
 typedef struct team {
     tenon_services services;
     uint32_t threads;
-    const char *level;      /* value of cpu.level, NULL: not set */
+    const char *level;          /* value of cpu.level, NULL: not set */
     atomic_uint_fast64_t loops; /* parallel loops that used more than one thread */
 } team;
 
@@ -40,22 +40,22 @@ typedef struct loop_thread {
     uint32_t worker;
 } loop_thread;
 
-static void loop_work(loop *self, uint32_t worker)
+static inline void loop_work(loop *self, uint32_t worker)
 {
     uint64_t i;
     while ((i = atomic_fetch_add(&self->next, 1)) < self->count)
         self->body(self->context, i, worker);
 }
 
-static void *loop_thread_main(void *context)
+static inline void *loop_thread_main(void *context)
 {
     loop_thread *self = context;
     loop_work(self->loop, self->worker);
     return NULL;
 }
 
-static void TENON_CALL team_parallel_for(void *host, uint64_t count, tenon_parallel_body body,
-                                         void *context)
+static inline void TENON_CALL team_parallel_for(void *host, uint64_t count,
+                                                tenon_parallel_body body, void *context)
 {
     team *self = host;
     loop here = {.count = count, .body = body, .context = context};
@@ -72,14 +72,14 @@ static void TENON_CALL team_parallel_for(void *host, uint64_t count, tenon_paral
     if (self->threads > 1) atomic_fetch_add(&self->loops, 1);
 }
 
-static void TENON_CALL team_log(void *host, uint32_t level, const char *text)
+static inline void TENON_CALL team_log(void *host, uint32_t level, const char *text)
 {
     (void)host;
     (void)level;
     printf("log: %s\n", text);
 }
 
-static uint32_t TENON_CALL team_size(void *host)
+static inline uint32_t TENON_CALL team_size(void *host)
 {
     return ((team *)host)->threads;
 }
@@ -89,14 +89,14 @@ static const char *TENON_CALL team_config(void *host, const char *key)
     return strcmp(key, "cpu.level") == 0 ? ((team *)host)->level : NULL;
 }
 
-static void team_init(team *self, uint32_t threads, const char *level)
+static inline void team_init(team *self, uint32_t threads, const char *level)
 {
     memset(self, 0, sizeof *self);
     self->threads = threads;
     self->level = level;
-    self->services = (tenon_services){TENON_HEAD(tenon_services), .host = self, .log = team_log,
-                                      .parallel_for = team_parallel_for, .team_size = team_size,
-                                      .config = team_config};
+    self->services = (tenon_services){
+        TENON_HEAD(tenon_services),        .host = self,           .log = team_log,
+        .parallel_for = team_parallel_for, .team_size = team_size, .config = team_config};
 }
 
 /* ------------------------------------------------------------------------------------- opening */
@@ -111,7 +111,7 @@ typedef struct link {
 } link_t;
 
 /* The module's descriptors; loaded once, never unloaded. */
-static void module_symbols(link_t *self)
+static inline void module_symbols(link_t *self)
 {
     static void *module;
     if (module == NULL) module = dlopen(module_path, RTLD_NOW | RTLD_LOCAL);
@@ -122,7 +122,7 @@ static void module_symbols(link_t *self)
     ck_assert_ptr_nonnull(self->qmatmul);
 }
 
-static void link_devices(link_t *self)
+static inline void link_devices(link_t *self)
 {
     tenon_error error = {TENON_HEAD(tenon_error), .status = TENON_OK};
     ck_assert_msg(self->v1->device_open(self->provider, 0, &self->device, &error) == TENON_OK, "%s",
@@ -133,7 +133,7 @@ static void link_devices(link_t *self)
 }
 
 /* Opens the module at a level (NULL: its own choice). False when this machine lacks the level. */
-static bool link_open(link_t *self, uint32_t threads, const char *level)
+static inline bool link_open(link_t *self, uint32_t threads, const char *level)
 {
     tenon_error error = {TENON_HEAD(tenon_error), .status = TENON_OK};
     int32_t status;
@@ -150,7 +150,7 @@ static bool link_open(link_t *self, uint32_t threads, const char *level)
     return true;
 }
 
-static void link_open_reference(link_t *self)
+static inline void link_open_reference(link_t *self)
 {
     tenon_error error = {TENON_HEAD(tenon_error), .status = TENON_OK};
     memset(self, 0, sizeof *self);
@@ -161,7 +161,7 @@ static void link_open_reference(link_t *self)
     link_devices(self);
 }
 
-static void link_close(link_t *self)
+static inline void link_close(link_t *self)
 {
     if (self->v1->queue_close != NULL) self->v1->queue_close(self->queue);
     self->v1->device_close(self->device);
@@ -169,7 +169,7 @@ static void link_close(link_t *self)
 }
 
 /* The names after "levels=" in the device's detail. Returns their number. */
-static uint32_t module_levels(char names[8][24])
+static inline uint32_t module_levels(char names[8][24])
 {
     tenon_device_info info = {TENON_HEAD(tenon_device_info), .kind = 0};
     tenon_error error = {TENON_HEAD(tenon_error), .status = TENON_OK};
@@ -191,36 +191,36 @@ static uint32_t module_levels(char names[8][24])
 
 static uint64_t random_state = 1;
 
-static uint64_t random_u64(void) /* splitmix64 */
+static inline uint64_t random_u64(void) /* splitmix64 */
 {
     uint64_t z = random_state += UINT64_C(0x9e3779b97f4a7c15);
     z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
     z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
     return z ^ (z >> 31);
 }
-static uint32_t random_below(uint32_t limit)
+static inline uint32_t random_below(uint32_t limit)
 {
     return (uint32_t)(random_u64() % limit);
 }
 /* About normal, magnitude below 6. */
-static float random_float(void)
+static inline float random_float(void)
 {
     float sum = 0;
     int i;
     for (i = 0; i < 12; i++) sum += (float)random_below(1u << 20) / (float)(1u << 20);
     return sum - 6.0f;
 }
-static void put16(uint8_t *to, uint32_t value)
+static inline void put16(uint8_t *to, uint32_t value)
 {
     to[0] = (uint8_t)value;
     to[1] = (uint8_t)(value >> 8);
 }
 /* A half float of ordinary size: 2^-8 to 2^-3, either sign. */
-static uint32_t random_half(void)
+static inline uint32_t random_half(void)
 {
     return 0x1c00u + random_below(0x1400) + (random_below(2) << 15);
 }
-static void put_float(uint8_t *to, float value)
+static inline void put_float(uint8_t *to, float value)
 {
     memcpy(to, &value, sizeof value);
 }
@@ -228,25 +228,25 @@ static void put_float(uint8_t *to, float value)
 /* What the numbers of a case look like. */
 enum flavour {
     ORDINARY,
-    HOSTILE, /* weights of random bytes: every scale, NaN and Inf included */
+    HOSTILE,  /* weights of random bytes: every scale, NaN and Inf included */
     SPECIAL_X /* activations with subnormals, zeros of both signs, Inf, NaN, tiny and huge blocks */
 };
 
 static const uint8_t half_at[][4] = {
     /* offsets of half floats in a block, ended by 255 */
-    [TENON_FORMAT_Q4_0] = {0, 255},       [TENON_FORMAT_Q4_1] = {0, 2, 255},
-    [TENON_FORMAT_Q5_0] = {0, 255},       [TENON_FORMAT_Q5_1] = {0, 2, 255},
-    [TENON_FORMAT_Q8_0] = {0, 255},       [TENON_FORMAT_Q2_K] = {80, 82, 255},
-    [TENON_FORMAT_Q3_K] = {108, 255},     [TENON_FORMAT_Q4_K] = {0, 2, 255},
-    [TENON_FORMAT_Q5_K] = {0, 2, 255},    [TENON_FORMAT_Q6_K] = {208, 255},
-    [TENON_FORMAT_IQ4_NL] = {0, 255},     [TENON_FORMAT_IQ4_XS] = {0, 255},
-    [TENON_FORMAT_MXFP4] = {255},         [TENON_FORMAT_NVFP4] = {255},
-    [TENON_FORMAT_TQ1_0] = {52, 255},     [TENON_FORMAT_TQ2_0] = {64, 255},
+    [TENON_FORMAT_Q4_0] = {0, 255},    [TENON_FORMAT_Q4_1] = {0, 2, 255},
+    [TENON_FORMAT_Q5_0] = {0, 255},    [TENON_FORMAT_Q5_1] = {0, 2, 255},
+    [TENON_FORMAT_Q8_0] = {0, 255},    [TENON_FORMAT_Q2_K] = {80, 82, 255},
+    [TENON_FORMAT_Q3_K] = {108, 255},  [TENON_FORMAT_Q4_K] = {0, 2, 255},
+    [TENON_FORMAT_Q5_K] = {0, 2, 255}, [TENON_FORMAT_Q6_K] = {208, 255},
+    [TENON_FORMAT_IQ4_NL] = {0, 255},  [TENON_FORMAT_IQ4_XS] = {0, 255},
+    [TENON_FORMAT_MXFP4] = {255},      [TENON_FORMAT_NVFP4] = {255},
+    [TENON_FORMAT_TQ1_0] = {52, 255},  [TENON_FORMAT_TQ2_0] = {64, 255},
 };
 
 /* Fills the codes or blocks of a weight, tame unless hostile. */
-static void random_weights(const tenon_weight_desc *desc, uint8_t *to, uint64_t bytes,
-                           enum flavour flavour)
+static inline void random_weights(const tenon_weight_desc *desc, uint8_t *to, uint64_t bytes,
+                                  enum flavour flavour)
 {
     tenon_format_info info;
     uint64_t i, j;
@@ -261,7 +261,8 @@ static void random_weights(const tenon_weight_desc *desc, uint8_t *to, uint64_t 
         for (i = 0; i < bytes; i += 2) put16(to + i, random_half() + 0x1000);
         return;
     case TENON_FORMAT_BF16:
-        for (i = 0; i < bytes; i += 2) put16(to + i, 0x3e00 + random_below(0x180) + (random_below(2) << 15));
+        for (i = 0; i < bytes; i += 2)
+            put16(to + i, 0x3e00 + random_below(0x180) + (random_below(2) << 15));
         return;
     case TENON_FORMAT_FP8_E4M3_B128:
         for (i = 0; i < bytes; i++)
@@ -284,8 +285,8 @@ static void random_weights(const tenon_weight_desc *desc, uint8_t *to, uint64_t 
 }
 
 /* Scales of separate-scale formats: very unequal, so that a mixed-up group shows. */
-static void random_scales(const tenon_weight_desc *desc, uint8_t *to, uint64_t bytes,
-                          enum flavour flavour)
+static inline void random_scales(const tenon_weight_desc *desc, uint8_t *to, uint64_t bytes,
+                                 enum flavour flavour)
 {
     uint64_t i;
     for (i = 0; i < bytes; i++) to[i] = (uint8_t)random_u64();
@@ -298,7 +299,7 @@ static void random_scales(const tenon_weight_desc *desc, uint8_t *to, uint64_t b
         put_float(to + i, random_float() * (random_below(2) != 0 ? 0.01f : 1.0f));
 }
 
-static float special_float(void)
+static inline float special_float(void)
 {
     static const uint32_t bits[] = {0,          0x80000000, 1,          0x80000001, 0x007fffff,
                                     0x807fffff, 0x00800000, 0x7f7fffff, 0xff7fffff, 0x7f800000,
@@ -308,7 +309,7 @@ static float special_float(void)
     return value;
 }
 
-static void random_x(float *x, uint64_t count, enum flavour flavour)
+static inline void random_x(float *x, uint64_t count, enum flavour flavour)
 {
     uint64_t i, j;
     for (i = 0; i < count; i++) x[i] = random_float();
@@ -316,13 +317,20 @@ static void random_x(float *x, uint64_t count, enum flavour flavour)
     for (i = 0; i + 32 <= count; i += 32) {
         uint32_t what = random_below(8);
         for (j = i; j < i + 32; j++) {
-            if (what == 0) x[j] = special_float();
-            else if (what == 1) x[j] *= 0x1p-43f;
-            else if (what == 2) x[j] *= 0x1p-140f;
-            else if (what == 3) x[j] *= 1e38f;
-            else if (what == 4) x[j] = random_below(2) != 0 ? 0.0f : -0.0f;
-            else if (what == 5 && random_below(16) == 0) x[j] = special_float();
-            else if (what == 6) x[j] = -60000.0f;
+            if (what == 0)
+                x[j] = special_float();
+            else if (what == 1)
+                x[j] *= 0x1p-43f;
+            else if (what == 2)
+                x[j] *= 0x1p-140f;
+            else if (what == 3)
+                x[j] *= 1e38f;
+            else if (what == 4)
+                x[j] = random_below(2) != 0 ? 0.0f : -0.0f;
+            else if (what == 5 && random_below(16) == 0)
+                x[j] = special_float();
+            else if (what == 6)
+                x[j] = -60000.0f;
         }
     }
 }
@@ -336,16 +344,21 @@ typedef struct stored {
     tenon_weight_data data;
 } stored;
 
-static tenon_weight_desc describe(uint32_t format, uint32_t layout, uint64_t group, uint64_t rows,
-                                  uint64_t cols, uint32_t arith)
+static inline tenon_weight_desc describe(uint32_t format, uint32_t layout, uint64_t group,
+                                         uint64_t rows, uint64_t cols, uint32_t arith)
 {
-    tenon_weight_desc desc = {TENON_HEAD(tenon_weight_desc), .format = format, .layout = layout,
-                              .group_size = group, .rows = rows, .cols = cols, .arith = arith};
+    tenon_weight_desc desc = {TENON_HEAD(tenon_weight_desc),
+                              .format = format,
+                              .layout = layout,
+                              .group_size = group,
+                              .rows = rows,
+                              .cols = cols,
+                              .arith = arith};
     return desc;
 }
 
-static void stored_make(stored *self, tenon_weight_desc desc, enum flavour flavour,
-                        uint32_t alignment)
+static inline void stored_make(stored *self, tenon_weight_desc desc, enum flavour flavour,
+                               uint32_t alignment)
 {
     uint64_t bytes, scales;
     uint32_t reason;
@@ -359,13 +372,15 @@ static void stored_make(stored *self, tenon_weight_desc desc, enum flavour flavo
     random_weights(&desc, self->memory + alignment, bytes, flavour);
     random_scales(&desc, self->scales_memory + alignment, scales, flavour);
     self->data = (tenon_weight_data){TENON_HEAD(tenon_weight_data),
-                                     .weights = self->memory + alignment, .weights_bytes = bytes,
+                                     .weights = self->memory + alignment,
+                                     .weights_bytes = bytes,
                                      .scales = scales != 0 ? self->scales_memory + alignment : NULL,
-                                     .scales_bytes = scales, .identity = 1,
+                                     .scales_bytes = scales,
+                                     .identity = 1,
                                      .lifetime = TENON_LIFETIME_STABLE};
 }
 
-static void stored_free(stored *self)
+static inline void stored_free(stored *self)
 {
     free(self->memory);
     free(self->scales_memory);
@@ -381,8 +396,8 @@ typedef struct request {
     float *x_memory, *x, *x_copy;
 } request;
 
-static void request_make(request *self, stored *weights, uint32_t outputs, uint64_t tokens,
-                         enum flavour flavour)
+static inline void request_make(request *self, stored *weights, uint32_t outputs, uint64_t tokens,
+                                enum flavour flavour)
 {
     uint64_t t;
     uint32_t n, shift = random_below(4);
@@ -404,22 +419,22 @@ static void request_make(request *self, stored *weights, uint32_t outputs, uint6
     memcpy(self->x_copy, self->x, (size_t)(tokens * self->x_stride) * sizeof(float));
 }
 
-static void request_free(request *self)
+static inline void request_free(request *self)
 {
     free(self->x_memory);
     free(self->x_copy);
 }
 
 /* Floats of the poisoned y of output n: 4 before, rows with their gaps, 4 after. */
-static uint64_t y_floats(const request *self, uint32_t n)
+static inline uint64_t y_floats(const request *self, uint32_t n)
 {
     return self->tokens * self->y_stride[n] + 8;
 }
 
 /* Runs tokens [first, first + tokens) of a request on one link; y[n] is allocated, poison outside
  * the rows included. */
-static void run_part(link_t *on, tenon_prepared *const *prepared, const request *self,
-                     uint64_t first, uint64_t tokens, float **y)
+static inline void run_part(link_t *on, tenon_prepared *const *prepared, const request *self,
+                            uint64_t first, uint64_t tokens, float **y)
 {
     tenon_qmatmul_call call = {TENON_HEAD(tenon_qmatmul_call), .tokens = tokens};
     tenon_error error = {TENON_HEAD(tenon_error), .status = TENON_OK};
@@ -427,7 +442,8 @@ static void run_part(link_t *on, tenon_prepared *const *prepared, const request 
     uint32_t n;
     int32_t status;
 
-    call.x = (tenon_view){.host = self->x, .offset = first * self->x_stride * 4,
+    call.x = (tenon_view){.host = self->x,
+                          .offset = first * self->x_stride * 4,
                           .bytes = ((tokens - 1) * self->x_stride + self->cols) * 4};
     call.x_row_stride = self->x_stride * 4;
     call.output_count = self->outputs;
@@ -438,8 +454,8 @@ static void run_part(link_t *on, tenon_prepared *const *prepared, const request 
         ck_assert_ptr_nonnull(y[n]);
         for (i = 0; i < count; i++) memcpy(&y[n][i], &poison, 4);
         call.outputs[n].weight = prepared[n];
-        call.outputs[n].y = (tenon_view){.host = y[n], .offset = 16,
-                                         .bytes = ((tokens - 1) * self->y_stride[n] + rows) * 4};
+        call.outputs[n].y = (tenon_view){
+            .host = y[n], .offset = 16, .bytes = ((tokens - 1) * self->y_stride[n] + rows) * 4};
         call.outputs[n].row_stride = self->y_stride[n] * 4;
     }
     status = on->qmatmul->run(on->device, on->queue, &call, &error);
@@ -459,7 +475,7 @@ static void run_part(link_t *on, tenon_prepared *const *prepared, const request 
     }
 }
 
-static void prepare_all(link_t *on, const request *self, tenon_prepared **prepared)
+static inline void prepare_all(link_t *on, const request *self, tenon_prepared **prepared)
 {
     tenon_error error = {TENON_HEAD(tenon_error), .status = TENON_OK};
     uint32_t n;
@@ -470,14 +486,14 @@ static void prepare_all(link_t *on, const request *self, tenon_prepared **prepar
     }
 }
 
-static void release_all(link_t *on, const request *self, tenon_prepared **prepared)
+static inline void release_all(link_t *on, const request *self, tenon_prepared **prepared)
 {
     uint32_t n;
     for (n = 0; n < self->outputs; n++) on->qmatmul->release(on->device, prepared[n]);
 }
 
 /* Bits equal; any NaN equals any NaN, +0 and -0 differ. */
-static bool same_bits(float a, float b)
+static inline bool same_bits(float a, float b)
 {
     uint32_t x, y;
     memcpy(&x, &a, 4);
@@ -485,7 +501,8 @@ static bool same_bits(float a, float b)
     return x == y || ((x & 0x7fffffffu) > 0x7f800000u && (y & 0x7fffffffu) > 0x7f800000u);
 }
 
-static void compare(const request *self, float *const *want, float *const *got, const char *what)
+static inline void compare(const request *self, float *const *want, float *const *got,
+                           const char *what)
 {
     uint64_t t, o;
     uint32_t n;
@@ -495,16 +512,16 @@ static void compare(const request *self, float *const *want, float *const *got, 
                 uint64_t at = 4 + t * self->y_stride[n] + o;
                 tenon_format_info info;
                 (void)tenon_format_find(self->weights[n]->desc.format, &info);
-                ck_assert_msg(same_bits(want[n][at], got[n][at]),
-                              "%s: %s %s I=%d O=%d S=%d output %u token %d row %d: %a, reference %a",
-                              what, info.text,
-                              self->weights[n]->desc.arith == TENON_CLASS_A8 ? "A8" : "F32",
-                              (int)self->cols, (int)self->weights[n]->desc.rows, (int)self->tokens,
-                              n, (int)t, (int)o, (double)got[n][at], (double)want[n][at]);
+                ck_assert_msg(
+                    same_bits(want[n][at], got[n][at]),
+                    "%s: %s %s I=%d O=%d S=%d output %u token %d row %d: %a, reference %a", what,
+                    info.text, self->weights[n]->desc.arith == TENON_CLASS_A8 ? "A8" : "F32",
+                    (int)self->cols, (int)self->weights[n]->desc.rows, (int)self->tokens, n, (int)t,
+                    (int)o, (double)got[n][at], (double)want[n][at]);
             }
 }
 
-static void free_all(const request *self, float **y)
+static inline void free_all(const request *self, float **y)
 {
     uint32_t n;
     for (n = 0; n < self->outputs; n++) free(y[n]);

@@ -4,6 +4,7 @@
 #include "test_host_rig.h"
 
 #include <host/structs.h>
+#include <sched.h>
 #include <sys/wait.h>
 
 static rig self;
@@ -296,6 +297,41 @@ START_TEST(team_of_a_host)
 }
 END_TEST
 
+/* One processor allowed, eight threads asked for and pinned: a note at most, and it works. */
+START_TEST(pinned_inside_the_mask)
+{
+    tenon_host_desc desc = rig_host_desc();
+    tenon_team_info info = {.struct_size = sizeof info, .abi_version = TENON_ABI_VERSION};
+    tenon_host *host = NULL;
+    cpu_set_t all, one;
+    uint32_t count;
+    size_t cpu = 0;
+    ck_assert_int_eq(sched_getaffinity(0, sizeof all, &all), 0);
+    while (!CPU_ISSET(cpu, &all)) cpu++;
+    CPU_ZERO(&one);
+    CPU_SET(cpu, &one);
+    ck_assert_int_eq(sched_setaffinity(0, sizeof one, &one), 0);
+    host = rig_host(0);
+    rig_ok(tenon_host_team(host, &info, &rig_error));
+    ck_assert_uint_eq(info.threads, 1);
+    rig_ok(tenon_host_destroy(host, &rig_error));
+    desc.flags |= TENON_HOST_PIN_THREADS;
+    desc.threads = 8;
+    fake_reset(0, "acme");
+    rig_ok(tenon_host_create(&desc, &host, &rig_error));
+    rig_ok(fake_register(host, 0, &rig_error));
+    rig_ok(tenon_host_device_count(host, "acme", &count, &rig_error));
+    {
+        atomic_uint units = 0;
+        fake[0].services->parallel_for(fake[0].services->host, 500, count_unit, &units);
+        ck_assert_uint_eq(units, 500);
+    }
+    rig_ok(tenon_host_team(host, &info, &rig_error));
+    ck_assert_uint_eq(info.threads, 8); /* the engine's number wins */
+    rig_ok(tenon_host_destroy(host, &rig_error));
+}
+END_TEST
+
 /* The child of a fork may not use the host; the parent goes on, and the child may make another. */
 START_TEST(forked)
 {
@@ -458,6 +494,7 @@ static Suite *make(void)
     tcase_add_test(one, bad_registration);
     tcase_add_test(one, services_of_a_provider);
     tcase_add_test(one, team_of_a_host);
+    tcase_add_test(one, pinned_inside_the_mask);
     tcase_add_test(one, forked);
     tcase_add_test(one, thousand_hosts);
     tcase_add_test(one, orders);

@@ -4,6 +4,9 @@
 #include "test_host_rig.h"
 
 #include <host/host.h>
+#if defined(__x86_64__)
+#include <xmmintrin.h>
+#endif
 
 static rig self;
 
@@ -467,6 +470,53 @@ START_TEST(callers_mode)
 }
 END_TEST
 
+/* A queue that cannot be opened is a failed call, not a lost device. */
+START_TEST(no_queue)
+{
+    fake_reset(0, "acme");
+    fake[0].queue_open_status = TENON_NOMEM;
+    start(1);
+    rig_run_right(&self, 3);
+    expect_counts(0, 0, 0, 1, 0);
+    ck_assert_uint_eq(rig_link(self.session, 0).state, TENON_LINK_ACTIVE);
+    fake[0].queue_open_status = 0;
+    rig_run_right(&self, 2);
+    expect_counts(0, 1, 0, 1, 0);
+    rig_end(&self);
+}
+END_TEST
+
+#if defined(__x86_64__)
+static unsigned mode_inside;
+
+static void look_at_mode(void *context)
+{
+    (void)context;
+    mode_inside = _mm_getcsr() & ~0x3fu;
+}
+
+/* Flush-to-zero, denormals-are-zero and open traps of the engine: providers never see them, and the
+ * engine finds them again. */
+START_TEST(callers_flush_to_zero)
+{
+    static const unsigned modes[] = {0x8000, 0x0040, 0x8040, 0xe040};
+    unsigned before = _mm_getcsr() & ~0x3fu, mine;
+    fake_reset(0, "acme");
+    fake[0].during = look_at_mode;
+    start(1);
+    mine = (before & ~0x6000u) | modes[_i];
+    if (_i == 2) mine &= ~0x0800u; /* underflow traps */
+    _mm_setcsr(mine);
+    rig_ok(rig_run(&self, 2));
+    ck_assert_uint_eq(_mm_getcsr() & ~0x3fu, mine);
+    _mm_setcsr(before);
+    ck_assert_uint_eq(mode_inside, 0x1f80);
+    ck_assert_int_eq(memcmp(self.y, self.right, 2 * RIG_ROWS * 4), 0);
+    rig_end(&self);
+}
+END_TEST
+#endif
+
 static Suite *make(void)
 {
     Suite *suite = suite_create("host failure");
@@ -491,6 +541,10 @@ static Suite *make(void)
     tcase_add_test(one, falls_through_the_chain);
     tcase_add_test(one, pin_answers);
     tcase_add_loop_test(one, callers_mode, 0, 3);
+    tcase_add_test(one, no_queue);
+#if defined(__x86_64__)
+    tcase_add_loop_test(one, callers_flush_to_zero, 0, 4);
+#endif
     suite_add_tcase(suite, one);
     return suite;
 }

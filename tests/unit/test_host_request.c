@@ -158,6 +158,12 @@ START_TEST(wrong)
         call->outputs[0].y.host = self.x + 3 * RIG_COLS - 1;
         reason = TENON_REASON_OVERLAP;
         break;
+    case 37: /* y ends inside x */
+        call->x.host = self.x + 4;
+        call->outputs[0].y.host = self.x + 5 - 3 * RIG_ROWS;
+        ck_assert_ptr_eq(self.x, self.values + RIG_ROWS * RIG_COLS); /* there is room before */
+        reason = TENON_REASON_OVERLAP;
+        break;
     case 28: /* two outputs in one place */
         rig_add_output(call, self.weight, self.y, RIG_ROWS);
         reason = TENON_REASON_OVERLAP;
@@ -214,7 +220,7 @@ START_TEST(wrong)
     rig_end(&self);
 }
 END_TEST
-#define WRONG 37
+#define WRONG 38
 
 /* Rows of x and y at a distance, views with an offset, outputs interleaved in one buffer: right, and
  * what lies between rows is not touched. */
@@ -250,6 +256,23 @@ START_TEST(strided)
                 ck_assert_uint_eq(bits, 0xa5a5a5a5u);
             }
     }
+    rig_end(&self);
+}
+END_TEST
+
+/* Views that touch each other share nothing. */
+START_TEST(adjacent)
+{
+    static float all[3 * RIG_COLS + 6 * RIG_ROWS];
+    tenon_qmatmul_call call;
+    float *x = all + 3 * RIG_ROWS;
+    start();
+    memcpy(x, self.x, 3 * RIG_COLS * 4);
+    call = rig_call(x, 3, self.weight, all, RIG_ROWS);
+    rig_add_output(&call, self.weight, x + 3 * RIG_COLS, RIG_ROWS);
+    rig_ok(tenon_qmatmul(tenon_session_queue(self.session), &call, &rig_error));
+    ck_assert_int_eq(memcmp(all, self.right, 3 * RIG_ROWS * 4), 0);
+    ck_assert_int_eq(memcmp(x + 3 * RIG_COLS, self.right, 3 * RIG_ROWS * 4), 0);
     rig_end(&self);
 }
 END_TEST
@@ -319,6 +342,7 @@ static Suite *make(void)
     tcase_set_timeout(one, 60);
     tcase_add_loop_test(one, wrong, 0, WRONG);
     tcase_add_test(one, strided);
+    tcase_add_test(one, adjacent);
     tcase_add_test(one, call_sizes);
     tcase_add_loop_test(one, overlap, 0, 4);
     suite_add_tcase(suite, one);

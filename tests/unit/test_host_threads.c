@@ -259,6 +259,43 @@ START_TEST(destroy_waits)
 }
 END_TEST
 
+static void *begin_update(void *context)
+{
+    tenon_error error = {.struct_size = sizeof error, .abi_version = TENON_ABI_VERSION};
+    if (tenon_weight_begin_update(self.weight, &error) != TENON_OK) wrong++;
+    return context;
+}
+
+/* A call that loses its link while an update waits for it is finished elsewhere, from the old
+ * bytes, and does not bring the weight back to life. */
+START_TEST(falls_back_under_update)
+{
+    pthread_t caller, updater;
+    fake_reset(0, "acme");
+    fake[0].during = wait_at_gate;
+    fake[0].run_status = TENON_DEVICE_LOST;
+    rig_start(&self, 1, 1);
+    rig_open(&self, "acme", 0);
+    wrong = 0;
+    inside = false;
+    pthread_mutex_lock(&gate);
+    ck_assert_int_eq(pthread_create(&caller, NULL, one_call, NULL), 0);
+    while (!inside) usleep(100);
+    ck_assert_int_eq(pthread_create(&updater, NULL, begin_update, NULL), 0);
+    usleep(30000);
+    pthread_mutex_unlock(&gate);
+    pthread_join(caller, NULL);
+    pthread_join(updater, NULL);
+    ck_assert_uint_eq(wrong, 0);
+    ck_assert_int_eq(memcmp(self.y, self.right, RIG_ROWS * 4), 0);
+    rig_fails(rig_run(&self, 1), TENON_STATE, TENON_REASON_UPDATING);
+    rig_ok(tenon_weight_end_update(self.weight, &rig_error));
+    ck_assert_str_eq(rig_info(self.weight).provider, "reference");
+    rig_run_right(&self, 1);
+    rig_end(&self);
+}
+END_TEST
+
 /* The same bits on 1 to 8 threads. */
 START_TEST(thread_counts)
 {
@@ -283,6 +320,7 @@ static Suite *make(void)
     tcase_add_test(one, sessions_at_once);
     tcase_add_test(one, one_queue_twice);
     tcase_add_test(one, destroy_waits);
+    tcase_add_test(one, falls_back_under_update);
     tcase_add_loop_test(one, thread_counts, 1, 9);
     suite_add_tcase(suite, one);
     return suite;

@@ -374,6 +374,84 @@ START_TEST(stdout_stays_clean)
 }
 END_TEST
 
+/* ---- several at once ------------------------------------------------------------------------- */
+
+enum { THREADS = 4, ROUNDS = 5 };
+
+static void *load_and_close(void *context)
+{
+    const char *const *paths = context;
+    intptr_t good = 0;
+    int i;
+    for (i = 0; i < ROUNDS; i++) {
+        loader_options options = {.paths = paths,
+                                  .path_count = 3,
+                                  .no_search = true,
+                                  .probe_helper = getenv("TENON_PROBE"),
+                                  .probe_timeout_ms = 60000,
+                                  .log = rig_log};
+        loader *self = NULL;
+        if (loader_create(&options, &self, NULL) == TENON_OK && loader_module_count(self) == 2 &&
+            loader_verdict_count(self) == 3)
+            good++;
+        loader_destroy(self);
+    }
+    return (void *)good;
+}
+
+START_TEST(several_threads)
+{
+    const char *paths[3] = {rig_fixture("good"), rig_fixture("short_qmatmul"),
+                            rig_fixture("good_two")};
+    pthread_t threads[THREADS];
+    int i;
+    for (i = 0; i < THREADS; i++)
+        ck_assert_int_eq(pthread_create(&threads[i], NULL, load_and_close, paths), 0);
+    for (i = 0; i < THREADS; i++) {
+        void *good = NULL;
+        ck_assert_int_eq(pthread_join(threads[i], &good), 0);
+        ck_assert_int_eq((intptr_t)good, ROUNDS);
+    }
+}
+END_TEST
+
+/* ---- linked into the program ------------------------------------------------------------------ */
+
+/* The descriptors of a provider that is there already, as a program that links it would hand them
+ * over: under another id. */
+START_TEST(linked_into_the_program)
+{
+    loader *file = rig_load_one(rig_fixture("good")), *self = rig_load(NULL, 0);
+    tenon_provider_v1 provider = loader_module_at(file, 0)->provider, needy, old;
+    tenon_qmatmul_v1 qmatmul = loader_module_at(file, 0)->qmatmul;
+    tenon_static_symbol symbols[2] = {{"provider_v1", &provider}, {"qmatmul_v1", &qmatmul}};
+    tenon_error error = {TENON_HEAD(tenon_error), 0, 0, 0, 0, 0, 0, ""};
+    strcpy(provider.id, "linked");
+    needy = old = provider;
+    needy.needs = 1;
+    old.abi_version = 0;
+    ck_assert_int_eq(loader_register(self, symbols, 1, &error), TENON_ABI);
+    ck_assert_msg(strstr(error.text, "qmatmul_v1") != NULL, "%s", error.text);
+    symbols[1].name = "qmatmul_v0";
+    ck_assert_int_eq(loader_register(self, symbols, 2, &error), TENON_ABI);
+    symbols[1].name = "qmatmul_v1";
+    symbols[0].descriptor = &needy;
+    ck_assert_int_eq(loader_register(self, symbols, 2, &error), TENON_ABI);
+    symbols[0].descriptor = &old;
+    ck_assert_int_eq(loader_register(self, symbols, 2, &error), TENON_ABI);
+    ck_assert_uint_eq(loader_module_count(self), 0);
+    symbols[0].descriptor = &provider;
+    ck_assert_int_eq(loader_register(self, symbols, 2, &error), TENON_OK);
+    ck_assert_uint_eq(loader_module_count(self), 1);
+    ck_assert_str_eq(loader_module_at(self, 0)->verdict->file, "");
+    multiply(rig_module(self, "linked"), TENON_CLASS_F32);
+    ck_assert_int_ne(loader_register(self, symbols, 2, &error), TENON_OK); /* the id is taken */
+    ck_assert_uint_eq(loader_module_count(self), 1);
+    loader_destroy(self);
+    loader_destroy(file);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("loader");
@@ -396,6 +474,8 @@ int main(void)
     tcase_add_test(test_case, judging_only_runs_nothing);
     tcase_add_test(test_case, probe_is_remembered);
     tcase_add_test(test_case, stdout_stays_clean);
+    tcase_add_test(test_case, several_threads);
+    tcase_add_test(test_case, linked_into_the_program);
     suite_add_tcase(suite, test_case);
     return runner_main(srunner_create(suite));
 }

@@ -215,6 +215,8 @@ START_TEST(named_and_missing)
     fake[3].open_null = true;
     rig_start(&self, 1, 4);
     rig_fails(rig_no_session(self.host, "nobody", mode), TENON_ARG, TENON_REASON_NO_SUCH_PROVIDER);
+    rig_fails(rig_no_session(self.host, "acm", mode), TENON_ARG, TENON_REASON_NO_SUCH_PROVIDER);
+    rig_fails(rig_no_session(self.host, "acmes", mode), TENON_ARG, TENON_REASON_NO_SUCH_PROVIDER);
     rig_fails(rig_no_session(self.host, "acme", mode), TENON_STATE, TENON_REASON_DRIVER_TOO_OLD);
     ck_assert_uint_eq(rig_error.wanted, 550);
     ck_assert_uint_eq(rig_error.available, 535);

@@ -85,12 +85,19 @@ class Template(unittest.TestCase):
         self.assertEqual(0, done.returncode, done.stderr)
         self.assertIn("acme", done.stdout)
 
-    def test_verified(self):
-        done = run(TENON, "verify", self.file, "--json")
+    def verified(self, *options):
+        done = run(TENON, "verify", self.file, "--json", *options)
         self.assertEqual(0, done.returncode, done.stdout[-2000:] + done.stderr[-2000:])
         cases = json.loads(done.stdout)["cases"]
         self.assertGreater(cases["passed"], 0)
         self.assertEqual(0, cases["failed"])
+
+    def test_verified_by_the_rules(self):
+        self.verified("--stage", "static")
+        self.verified("--stage", "abi")
+
+    def test_verified_to_the_bit(self):
+        self.verified("--stage", "exact", "--filter", "*Q8_0*")
 
     def test_one_changed_bit_is_found(self):
         """The same provider with its segments one block longer: other bits, so it must not pass."""
@@ -105,8 +112,10 @@ class Template(unittest.TestCase):
             file.write(changed)
         os.remove(os.path.join(folder, "tenon-acme.so"))
         self.assertEqual(0, run("make", "-C", folder, "INCLUDE=../include").returncode)
-        done = run(TENON, "verify", os.path.join(folder, "tenon-acme.so"))
-        self.assertNotEqual(0, done.returncode, done.stdout[-2000:])
+        # the probe's small self-test may find it already (2), a case of the suite else (1)
+        done = run(TENON, "verify", os.path.join(folder, "tenon-acme.so"), "--stage", "exact",
+                   "--filter", "*Q8_0*")
+        self.assertIn(done.returncode, (1, 2), done.stdout[-2000:] + done.stderr[-2000:])
 
 
 def main():

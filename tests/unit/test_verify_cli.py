@@ -9,7 +9,7 @@ import sys
 import tempfile
 import unittest
 
-TENON, PROVIDERS, MODEL = "", "", ""
+TENON, PROVIDERS, FIXTURES, MODEL = "", "", "", ""
 SMALL = "exact/qmatmul/Q4_0/a8/cols=64*"
 
 
@@ -90,7 +90,8 @@ class Verify(unittest.TestCase):
         self.assertEqual((code, out), (2, ""), err)
         self.assertIn("nosuch", err)
         code, out, err = verify("nosuch", "--json")
-        self.assertEqual((code, out), (2, ""), err)
+        self.assertEqual(code, 2, err)
+        self.assertIn("nosuch", json.loads(out)["error"])
 
     def test_a_bad_file_is_refused_before_its_first_case(self):
         with tempfile.TemporaryDirectory() as folder:
@@ -124,6 +125,60 @@ class Verify(unittest.TestCase):
         self.assertIn("cols=64", failure["case"])
         self.assertIn("passes", failure["detail"])
 
+    def fixture(self, name):
+        path = os.path.join(FIXTURES, f"tenon-{name}.so")
+        if not os.path.exists(path):
+            self.skipTest("the broken providers were not built")
+        return path
+
+    def test_broken_providers(self):
+        for name, wanted, words in (("declines_all", 1, "declines everything"),
+                                    ("late_wrong_bit", 1, "want 0x"),
+                                    ("late_writes_past_y", 1, "wrote outside of y"),
+                                    ("late_nonsense_status", 1, "status 42"),
+                                    ("stale_weight", 1, "reused-memory"),
+                                    ("driver_too_old", 3, "535"),
+                                    ("no_device", 3, "no usable device"),
+                                    ("wrong_bit", 2, "refused"),
+                                    ("old_qmatmul", 2, "qmatmul_v0"),
+                                    ("good", 0, "good")):
+            code, out, err = run(self.fixture(name), "--filter", "exact/qmatmul/Q4_0/a8/*")
+            self.assertEqual(code, wanted, (name, out, err))
+            self.assertIn(words, out + err, name)
+
+    def test_a_provider_that_prints_spoils_nothing(self):
+        code, out, err = run(self.fixture("prints"), "--filter", SMALL, "--json")
+        self.assertEqual(code, 0, err)
+        self.assertEqual(json.loads(out)["cases"]["passed"], 1)
+        code, out, err = run(self.fixture("prints"), "--stage", "abi", "--json")
+        self.assertEqual(code, 1, err)
+        self.assertIn("prints", json.loads(out)["failures"][0]["detail"])
+
+    def test_a_saved_failure_repeats(self):
+        with tempfile.TemporaryDirectory() as folder:
+            code, out, _ = run(self.fixture("ignores_groups"), "--json", "--filter",
+                               "exact/qmatmul/int4-group-g48/f32/cols=300", "--save",
+                               os.path.join(folder, "saved"))
+            self.assertEqual(code, 1, out)
+            line = json.loads(out)["failures"][0]["repeat"]
+            path = {**os.environ, "PATH": os.path.dirname(TENON) + ":" + os.environ["PATH"]}
+            again = subprocess.run(["sh", "-c", line], env=path, capture_output=True, timeout=60)
+            self.assertEqual(again.returncode, 1, again)
+            self.assertIn(b"differ", again.stdout + again.stderr)
+            right = line.replace("--provider ignores_groups:0", "--provider reference")
+            self.assertNotEqual(line, right)
+            again = subprocess.run(["sh", "-c", right], env=path, capture_output=True, timeout=60)
+            self.assertEqual(again.returncode, 0, again)
+
+    def test_a_seed_replays(self):
+        words = (self.fixture("ignores_groups"), "--json", "--filter",
+                 "exact/qmatmul/int4-group-g32/f32/cols=96")
+        first, again, other = (json.loads(run(*words, "--seed", seed)[1])["failures"]
+                               for seed in ("5", "5", "6"))
+        self.assertEqual(first, again)
+        self.assertEqual(first[0]["seed"], 5)
+        self.assertNotEqual(first[0]["detail"], other[0]["detail"])
+
     def test_model(self):
         if not MODEL:
             self.skipTest("no model given")
@@ -135,7 +190,8 @@ class Verify(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    TENON, PROVIDERS = sys.argv[1], sys.argv[2]
+    TENON, PROVIDERS = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
+    FIXTURES = os.path.join(PROVIDERS, "..", "tests", "providers")
     MODEL = sys.argv[3] if len(sys.argv) > 3 else ""
     tests = unittest.defaultTestLoader.loadTestsFromTestCase(Verify)
     result = unittest.TextTestRunner(stream=sys.stdout, verbosity=1).run(tests)

@@ -260,7 +260,7 @@ static const tenon_qmatmul_v1 faulty_qmatmul = {
 };
 
 /* The last failing case of a run. */
-static char last_detail[700], last_repeat[2048];
+static char last_detail[700], last_repeat[3000];
 
 static void keep(void *context, const conformance_report *report)
 {
@@ -351,8 +351,8 @@ START_TEST(stray_writes_and_reads_are_seen)
     must_fail(FAULT_WRITES_PAST, SMALL, "wrote outside of y");
     must_fail(FAULT_WRITES_GAP, SMALL, "wrote outside of y");
     must_fail(FAULT_CHANGES_X, SMALL, "");
-    must_fail(FAULT_READS_PAST, SMALL, "SIG");
-    must_fail(FAULT_KEEPS_POINTER, SMALL, "SIG");
+    must_fail(FAULT_READS_PAST, SMALL, "the case's process");
+    must_fail(FAULT_KEEPS_POINTER, SMALL, "the case's process");
     must_fail(FAULT_DECLINES_WRITTEN, SMALL, "");
 }
 END_TEST
@@ -360,7 +360,7 @@ END_TEST
 START_TEST(crashes_and_hangs_end_their_case_only)
 {
     conformance_totals totals;
-    must_fail(FAULT_CRASH, SMALL, "died: SIGSEGV");
+    must_fail(FAULT_CRASH, SMALL, "the case's process");
     totals = run_with(FAULT_HANG, "exact/qmatmul/Q4_0/a8/cols=[36]*", 300, 1, NULL, NULL);
     ck_assert_uint_eq(totals.failed, 2);
     ck_assert_msg(strstr(last_detail, "no answer after 300 ms") != NULL, "%s", last_detail);

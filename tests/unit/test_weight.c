@@ -133,6 +133,28 @@ START_TEST(alignment)
 }
 END_TEST
 
+/* So are scales. */
+START_TEST(alignment_of_scales)
+{
+    static _Alignas(64) unsigned char codes[RIG_ROWS * RIG_COLS], room[RIG_ROWS * 4 + 1];
+    float scales[RIG_ROWS];
+    tenon_weight_desc desc = rig_desc(RIG_ROWS);
+    tenon_weight_data data = rig_data(codes, sizeof codes, TENON_LIFETIME_STABLE);
+    start();
+    fake[0].alignment = 16;
+    self.session = rig_session(self.host, "acme", TENON_MODE_PIN);
+    rig_fill(scales, RIG_ROWS, 9);
+    memcpy(room + 1, scales, sizeof scales);
+    desc.format = TENON_FORMAT_INT8_ROW;
+    data.scales = room + 1;
+    data.scales_bytes = sizeof scales;
+    rig_ok(create(&desc, &data, &self.weight));
+    ck_assert_uint_eq(fake[0].scales_seen % 16, 0);
+    ck_assert_uint_eq(fake[0].weights_seen, (uintptr_t)codes);
+    rig_end(&self);
+}
+END_TEST
+
 /* A change in place: calls between begin and end answer UPDATING, the new bytes have a new
  * generation, and nothing prepared of the old ones is left. */
 START_TEST(update)
@@ -603,6 +625,7 @@ static Suite *make(void)
     tcase_add_test(one, identities);
     tcase_add_test(one, copied);
     tcase_add_loop_test(one, alignment, 0, 7);
+    tcase_add_test(one, alignment_of_scales);
     tcase_add_test(one, update);
     tcase_add_test(one, update_asks_anew);
     tcase_add_test(one, pages_of_a_file);

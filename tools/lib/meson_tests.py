@@ -25,6 +25,8 @@ def main():
     status = subprocess.run(["meson", "test", "-C", build, "--no-rebuild", "--num-processes", "2", *options],
                             stdout=subprocess.DEVNULL, check=False).returncode
     passed = failed = skipped = programs = 0
+    if not os.path.exists(log):
+        sys.exit(f"{build}: there is no build to test\n0 passed, 1 failed, 0 skipped")
     for line in open(log, encoding="utf-8"):
         test = json.loads(line)
         programs += 1

@@ -5,12 +5,13 @@
 
 /* 16 registers, two a group: 1 x 3 keeps 6 sums and 6 float accumulators; what needs more room for
  * codes or a second sum takes two tokens. */
-#define MOST_COLUMNS(dot, kind) ((dot) == CPU_DOT4 && (kind) != CPU_SUB16 ? 3 : 2)
+#define MOST_COLUMNS(dot, kind) \
+    ((dot) == CPU_DOT4 && (kind) != CPU_SUB16 && (kind) != CPU_PIECES ? 3 : 2)
 
 #define TR 2
 #define TC 1
 #include "a8_tile.h"
-#include "f32_one.h"
+#include "f32_direct.h"
 #undef TR
 #undef TC
 
@@ -21,15 +22,18 @@
 #undef TC
 #define TC 2
 #include "a8_tile.h"
+#include "f32_direct.h"
 #include "f32_tile.h"
 #undef TC
 #define TC 3
 #include "a8_tile.h"
+#include "f32_direct.h"
 #include "f32_tile.h"
 #undef TC
-#undef TR
-
-#define TR 1
+#define TC 4
+#include "f32_direct.h"
+#include "f32_tile.h"
+#undef TC
 #define TC 6
 #include "f32_tile.h"
 #undef TC
@@ -59,7 +63,14 @@ const cpu_level cpu_level_avx2 = {
     .rate_f32 = 30,
     .quantize = quantize,
     .a8 = find_a8,
-    .f32_one = F32_TABLE(f32_one_),
-    .f32_expand = F32_TABLE(f32_expand_),
-    .f32_many = {[1] = f32_tile_1_1, [2] = f32_tile_1_2, [3] = f32_tile_1_3, [6] = f32_tile_1_6},
+    .f32_direct = {[1] = F32_TABLE(f32_direct_, _2_1),
+                   [2] = F32_TABLE(f32_direct_, _1_2),
+                   [3] = F32_TABLE(f32_direct_, _1_3),
+                   [4] = F32_TABLE(f32_direct_, _1_4)},
+    .f32_expand = F32_TABLE(f32_expand_, ),
+    .f32_many = {[1] = f32_tile_1_1,
+                 [2] = f32_tile_1_2,
+                 [3] = f32_tile_1_3,
+                 [4] = f32_tile_1_4,
+                 [6] = f32_tile_1_6},
 };

@@ -47,10 +47,9 @@ INLINE vi codes_second(int storage, const uint8_t *p, int pair, vi table)
 /* Class F32: the four inputs of a step as signed bytes. */
 INLINE vi codes_signed(int storage, const uint8_t *p, int step, vi table)
 {
-    vi codes = step % 2 == 0 ? codes_first(storage == CPU_TABLE ? CPU_NIBBLE : storage, p,
-                                           step / 2, table)
-                             : codes_second(storage == CPU_TABLE ? CPU_NIBBLE : storage, p,
-                                            step / 2, table);
+    vi codes = step % 2 == 0
+                   ? codes_first(storage == CPU_TABLE ? CPU_NIBBLE : storage, p, step / 2, table)
+                   : codes_second(storage == CPU_TABLE ? CPU_NIBBLE : storage, p, step / 2, table);
     if (storage == CPU_NIBBLE || storage == CPU_TABLE) return vb_lookup(table, codes);
     return storage == CPU_SIX ? vb_minus32(codes) : codes;
 }
@@ -64,8 +63,10 @@ INLINE code_tables code_tables_of(int storage, const tenon_prepared *weight)
 {
     code_tables tables = {vi_zero(), vf_zero()};
     if (storage != CPU_NIBBLE && storage != CPU_TABLE) return tables;
-    if (VEC_HAS_NIBBLE_FLOAT) tables.floats = vf_load(weight->table_f32);
-    else tables.bytes = vb_table(weight->table_signed);
+    if (VEC_HAS_NIBBLE_FLOAT)
+        tables.floats = vf_load(weight->table_f32);
+    else
+        tables.bytes = vb_table(weight->table_signed);
     return tables;
 }
 

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "codes.h"
+#include "f32_expand.h"
 #include "grid.h"
 #include "quantize.h"
 
@@ -23,10 +24,10 @@
         return &a8_tiles[CPU_COMBINATION_INDEX(storage, dot, kind)]; \
     }
 
-#define F32_TABLE(prefix) \
+#define F32_TABLE(prefix, suffix) \
     { \
-        prefix##NIBBLE, prefix##TABLE, prefix##SIX, prefix##BYTE, prefix##F32, prefix##F16, \
-            prefix##BF16, prefix##FP8 \
+        prefix##NIBBLE##suffix, prefix##TABLE##suffix, prefix##SIX##suffix, prefix##BYTE##suffix, \
+            prefix##F32##suffix, prefix##F16##suffix, prefix##BF16##suffix, prefix##FP8##suffix \
     }
 
 #endif

@@ -15,6 +15,7 @@
 #define INLINE static inline __attribute__((always_inline))
 #endif
 
+#define CPU_AHEAD 256u        /* bytes that one-token kernels prefetch ahead, in each row group */
 #define CPU_MAX_ROW_GROUPS 4u /* groups that a kernel computes at once */
 #define CPU_MAX_COLUMNS 6u    /* tokens that a kernel computes at once */
 /* Tokens are packed in lots of this many; every tile width divides it. */
@@ -40,17 +41,16 @@ typedef struct cpu_a8_tiles {
     cpu_a8_kernel *many[CPU_MAX_COLUMNS + 1]; /* by tokens; cpu_level.many_groups row groups */
 } cpu_a8_tiles;
 
-/* All segments of some row groups for one token, class F32, from the packed weight. */
-typedef struct cpu_f32_one_args {
+/* All segments of some row groups for one tile of tokens, class F32, from the packed weight. */
+typedef struct cpu_f32_direct_args {
     const uint8_t *w[CPU_MAX_ROW_GROUPS];
-    const cpu_segment *segments;
-    uint64_t segment_count;
     const tenon_prepared *weight;
-    const float *x;    /* packed */
-    const float *sums; /* X of each block */
-    float *y;          /* group r at + 16 r */
-} cpu_f32_one_args;
-typedef void cpu_f32_one(const cpu_f32_one_args *args);
+    const float *x;    /* [input][columns] */
+    const float *sums; /* X: [block][columns] */
+    float *y;          /* added to, as in cpu_a8_args */
+    uint64_t y_stride;
+} cpu_f32_direct_args;
+typedef void cpu_f32_direct(const cpu_f32_direct_args *args);
 
 /* One segment of row groups for one tile of tokens, class F32, from expanded floats. */
 typedef struct cpu_f32_args {
@@ -71,8 +71,8 @@ typedef void cpu_f32_expand(const tenon_prepared *weight, const cpu_segment *seg
 
 typedef struct cpu_level {
     const char *name;
-    uint8_t byte_bias;        /* added to signed 8-bit codes of class A8 at packing */
-    uint8_t wide[CPU_DOTS];   /* cpu_form.wide */
+    uint8_t byte_bias;      /* added to signed 8-bit codes of class A8 at packing */
+    uint8_t wide[CPU_DOTS]; /* cpu_form.wide */
     uint8_t one_groups, many_groups;
     /* Products per nanosecond, roughly: decides only how work is split, never a result. */
     uint8_t rate_a8, rate_f32;
@@ -80,7 +80,8 @@ typedef struct cpu_level {
      * sums: two (of 16 inputs each) per block of 32. */
     void (*quantize)(const float *x, uint64_t cols, int8_t *u, float *d, int32_t *sums);
     const cpu_a8_tiles *(*a8)(uint32_t storage, uint32_t dot, uint32_t kind);
-    cpu_f32_one *f32_one[CPU_STORAGES];
+    /* By tokens, NULL where expanding pays: [1] for one_groups row groups, others many_groups. */
+    cpu_f32_direct *f32_direct[CPU_MAX_COLUMNS + 1][CPU_STORAGES];
     cpu_f32_expand *f32_expand[CPU_STORAGES];
     cpu_f32_kernel *f32_many[CPU_MAX_COLUMNS + 1];
 } cpu_level;

@@ -6,7 +6,7 @@
 #define TR 1
 #define TC 1
 #include "a8_tile.h"
-#include "f32_one.h"
+#include "f32_direct.h"
 #include "f32_tile.h"
 #undef TC
 #define TC 2
@@ -36,7 +36,7 @@ const cpu_level cpu_level_portable = {
     .rate_f32 = 1,
     .quantize = quantize,
     .a8 = find_a8,
-    .f32_one = F32_TABLE(f32_one_),
-    .f32_expand = F32_TABLE(f32_expand_),
+    .f32_direct = {[1] = F32_TABLE(f32_direct_, _1_1)},
+    .f32_expand = F32_TABLE(f32_expand_, ),
     .f32_many = {[1] = f32_tile_1_1, [2] = f32_tile_1_2},
 };

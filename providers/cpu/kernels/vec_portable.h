@@ -115,8 +115,8 @@ INLINE vf4 vf4_fma(vf4 x, vf4 y, vf4 z)
     memcpy(b, &y, sizeof b);
     memcpy(c, &z, sizeof c);
     low = __builtin_convertvector(vd2_fma_to_odd(vd2_from(a), vd2_from(b), vd2_from(c)), vf2);
-    high = __builtin_convertvector(vd2_fma_to_odd(vd2_from(a + 2), vd2_from(b + 2), vd2_from(c + 2)),
-                                   vf2);
+    high = __builtin_convertvector(
+        vd2_fma_to_odd(vd2_from(a + 2), vd2_from(b + 2), vd2_from(c + 2)), vf2);
     memcpy(a, &low, sizeof low);
     memcpy(a + 2, &high, sizeof high);
     return vf4_load(a);
@@ -126,8 +126,8 @@ INLINE vf4 vf4_fma(vf4 x, vf4 y, vf4 z)
 
 INLINE vf vf_fma(vf x, vf y, vf z)
 {
-    return FOUR(vf, vf4_fma(x.v0, y.v0, z.v0), vf4_fma(x.v1, y.v1, z.v1),
-                vf4_fma(x.v2, y.v2, z.v2), vf4_fma(x.v3, y.v3, z.v3));
+    return FOUR(vf, vf4_fma(x.v0, y.v0, z.v0), vf4_fma(x.v1, y.v1, z.v1), vf4_fma(x.v2, y.v2, z.v2),
+                vf4_fma(x.v3, y.v3, z.v3));
 }
 
 INLINE vi vi_zero(void)

@@ -55,13 +55,13 @@ TENON_STATIC_ASSERT(sizeof(float) == 4 && sizeof(double) == 8, "Tenon needs IEEE
 /* Status of a call, an int32_t. 0 and 1 are answers, negative values are failures. A value not
  * listed here counts as TENON_INTERNAL and quarantines the provider that returned it. */
 #define TENON_OK 0
-#define TENON_DECLINED 1      /* "not mine": nothing was written, ask the next link */
-#define TENON_ABI (-1)        /* a struct or descriptor of a version or size not understood */
-#define TENON_ARG (-2)        /* the request itself is wrong, whoever runs it */
-#define TENON_STATE (-3)      /* right request, wrong moment: not open, forked, being updated */
-#define TENON_NOMEM (-4)      /* out of memory; wanted and available say how much */
+#define TENON_DECLINED 1       /* "not mine": nothing was written, ask the next link */
+#define TENON_ABI (-1)         /* a struct or descriptor of a version or size not understood */
+#define TENON_ARG (-2)         /* the request itself is wrong, whoever runs it */
+#define TENON_STATE (-3)       /* right request, wrong moment: not open, forked, being updated */
+#define TENON_NOMEM (-4)       /* out of memory; wanted and available say how much */
 #define TENON_DEVICE_LOST (-5) /* the device is gone */
-#define TENON_LOST (-6)       /* what the call reads was lost with a device: replay the history */
+#define TENON_LOST (-6)        /* what the call reads was lost with a device: replay the history */
 #define TENON_TIMEOUT (-7)
 #define TENON_IO (-8)
 #define TENON_INTERNAL (-9)
@@ -142,7 +142,8 @@ static inline const char *tenon_reason_text(uint32_t reason)
 {
     switch (reason) {
 #define TENON_REASON(name, number, text) \
-    case number: return text;
+    case number: \
+        return text;
 #include <tenon/reasons.def>
 #undef TENON_REASON
     default: return "";

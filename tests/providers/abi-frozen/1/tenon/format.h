@@ -23,11 +23,11 @@ typedef struct tenon_format_info {
     int32_t gguf;          /* GGUF type number, -1: none */
     uint32_t block_inputs; /* 0: separate scales */
     uint32_t block_bytes;
-    uint32_t arith_block;  /* B of SPEC.md 2.2; 0: row, 1: group_size */
-    uint32_t traits;       /* TENON_TRAIT_* */
+    uint32_t arith_block; /* B of SPEC.md 2.2; 0: row, 1: group_size */
+    uint32_t traits;      /* TENON_TRAIT_* */
 } tenon_format_info;
 
-/* Fills *out and returns 1, or returns 0 when the format number is unknown. */
+/* Fills *out and returns 1, or clears it and returns 0 when the format number is unknown. */
 static inline int tenon_format_find(uint32_t format, tenon_format_info *out)
 {
     switch (format) {
@@ -43,7 +43,12 @@ static inline int tenon_format_find(uint32_t format, tenon_format_info *out)
         return 1;
 #include <tenon/formats.def>
 #undef TENON_FORMAT
-    default: return 0;
+    default:
+        out->text = "";
+        out->format = 0;
+        out->gguf = -1;
+        out->block_inputs = out->block_bytes = out->arith_block = out->traits = 0;
+        return 0;
     }
 }
 
@@ -149,8 +154,8 @@ static inline int32_t tenon_weight_bytes(const tenon_weight_desc *desc, uint64_t
             return TENON_ARG;
         break;
     case TENON_FORMAT_FP8_E4M3_B128:
-        if (!tenon_mul_u64(tenon_ceil_div_u64(desc->rows, 128),
-                           tenon_ceil_div_u64(desc->cols, 128), &scales))
+        if (!tenon_mul_u64(tenon_ceil_div_u64(desc->rows, 128), tenon_ceil_div_u64(desc->cols, 128),
+                           &scales))
             return TENON_ARG;
         break;
     default: break;

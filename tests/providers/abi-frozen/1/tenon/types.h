@@ -22,8 +22,9 @@ enum {
 
 /* Layout of int4 codes. 0 for every format that has only one layout. */
 #define TENON_LAYOUT_NONE 0u
-#define TENON_LAYOUT_PAIR 1u   /* byte i/2 holds input i: even i in the low nibble */
-#define TENON_LAYOUT_PLANAR 2u /* per 64 inputs, byte k: input k low, input k+32 high; tail as pair */
+#define TENON_LAYOUT_PAIR 1u /* byte i/2 holds input i: even i in the low nibble */
+#define TENON_LAYOUT_PLANAR \
+    2u /* per 64 inputs, byte k: input k low, input k+32 high; tail as pair */
 
 /* Exactness classes (SPEC.md section 2). In a session description they state what is wanted, in a
  * weight description what was fixed when the weight was made. */
@@ -52,10 +53,11 @@ enum {
 #define TENON_SEM_LAST 16u
 
 /* Lifetime of a weight's memory. */
-#define TENON_LIFETIME_STABLE 1u      /* valid and unchanged until the weight is destroyed */
-#define TENON_LIFETIME_STABLE_FILE 2u /* the same, and a private or read-only file mapping: the
+#define TENON_LIFETIME_STABLE 1u /* valid and unchanged until the weight is destroyed */
+#define TENON_LIFETIME_STABLE_FILE \
+    2u                         /* the same, and a private or read-only file mapping: the
                                          host may drop its clean pages and read them again */
-#define TENON_LIFETIME_COPY 3u        /* valid during the call only; the host keeps a copy */
+#define TENON_LIFETIME_COPY 3u /* valid during the call only; the host keeps a copy */
 
 /* A quantity that is not known. 0 is only ever a real count. */
 #define TENON_UNKNOWN UINT64_MAX
@@ -92,18 +94,18 @@ TENON_STATIC_ASSERT(sizeof(tenon_weight_desc) == 64, "tenon_weight_desc changed 
 typedef struct tenon_weight_data {
     uint32_t struct_size;
     uint32_t abi_version;
-    const void *weights;    /* GGUF blocks row by row, or codes (SPEC.md section 3) */
+    const void *weights; /* GGUF blocks row by row, or codes (SPEC.md section 3) */
     uint64_t weights_bytes;
-    const void *scales;     /* scales of separate-scale formats, else NULL */
+    const void *scales; /* scales of separate-scale formats, else NULL */
     uint64_t scales_bytes;
-    const void *side;       /* side table; no format of version 1 has one: NULL */
+    const void *side; /* side table; no format of version 1 has one: NULL */
     uint64_t side_bytes;
-    uint64_t identity;      /* engine: 0; given by the host, never reused. Providers cache by
+    uint64_t identity;     /* engine: 0; given by the host, never reused. Providers cache by
                                (identity, generation), never by address */
-    uint64_t generation;    /* engine: 0; grows when the bytes change in place */
-    uint32_t lifetime;      /* TENON_LIFETIME_* */
-    uint32_t reserved0;     /* zero (R7) */
-    uint64_t reserved1[2];  /* zero (R7) */
+    uint64_t generation;   /* engine: 0; grows when the bytes change in place */
+    uint32_t lifetime;     /* TENON_LIFETIME_* */
+    uint32_t reserved0;    /* zero (R7) */
+    uint64_t reserved1[2]; /* zero (R7) */
 } tenon_weight_data;
 TENON_STATIC_ASSERT(sizeof(tenon_weight_data) == 96, "tenon_weight_data changed size");
 

@@ -95,8 +95,7 @@ TENON_STATIC_ASSERT(sizeof(tenon_qmatmul_v1) == 64, "tenon_qmatmul_v1 changed si
  * refusal of the named links. In modes prefer and auto the reference is the last link, so a right
  * request is answered. [serial per queue] Implemented by libtenon. */
 TENON_HOST_API int32_t TENON_CALL tenon_qmatmul(struct tenon_queue *queue,
-                                                const tenon_qmatmul_call *call,
-                                                tenon_error *error);
+                                                const tenon_qmatmul_call *call, tenon_error *error);
 
 #ifdef __cplusplus
 }
