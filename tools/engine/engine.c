@@ -9,7 +9,7 @@
 
 #define OUTSIDE UINT64_MAX /* of all layers */
 #define SCORED_ROWS 16u    /* logits computed at once when many are wanted */
-#define MOST_REPLAYS 32u   /* a chain has fewer links: then something else is wrong */
+#define MOST_LOSSES 32u    /* in one call: a chain has fewer links, something else is wrong */
 
 struct engine {
     const model *model;
@@ -250,12 +250,12 @@ static bool replay_once(engine *self, engine_fault *fault)
     return good;
 }
 
-/* Makes the context again. Devices may be lost on the way, too. */
-static bool replay(engine *self, engine_fault *fault)
+/* Makes the context again. Devices may be lost on the way, too; *losses counts all of one call. */
+static bool replay(engine *self, uint32_t *losses, engine_fault *fault)
 {
     bool good;
     do {
-        if (self->replays >= MOST_REPLAYS) return false; /* with the words of the last loss */
+        if (++*losses > MOST_LOSSES) return false; /* with the words of the last one */
         self->replays++;
         good = replay_once(self, fault);
     } while (!good && was_lost(fault));
@@ -266,9 +266,10 @@ static bool replay(engine *self, engine_fault *fault)
 static bool step_surely(engine *self, const uint32_t *ids, uint64_t count, wanted *want,
                         engine_fault *fault)
 {
+    uint32_t losses = 0;
     bool good;
     while (!(good = run_step(self, ids, count, want)) && was_lost(fault))
-        if (!replay(self, fault)) break;
+        if (!replay(self, &losses, fault)) break;
     if (good && !history_add(&self->past, ids, (size_t)count))
         good = fault_memory(fault, "the history");
     if (!good) {
@@ -365,16 +366,19 @@ const uint32_t *engine_tokens(const engine *self, size_t *count)
 
 bool engine_truncate(engine *self, size_t length, engine_fault *fault)
 {
+    uint32_t losses = 0;
     memset(fault, 0, sizeof *fault);
     self->step.fault = fault;
     if (length >= self->past.token_count) return true;
     if (!history_truncate(&self->past, length)) return fault_memory(fault, "the history");
-    return truncate_caches(self, length, fault) || (was_lost(fault) && replay(self, fault));
+    return truncate_caches(self, length, fault) ||
+           (was_lost(fault) && replay(self, &losses, fault));
 }
 
 bool engine_evict(engine *self, size_t first, size_t count, engine_fault *fault)
 {
     size_t have = self->past.token_count;
+    uint32_t losses = 0;
     memset(fault, 0, sizeof *fault);
     self->step.fault = fault;
     if (first > have || count > have - first)
@@ -382,7 +386,8 @@ bool engine_evict(engine *self, size_t first, size_t count, engine_fault *fault)
                          count, first, have);
     if (count == 0) return true;
     if (!history_evict(&self->past, first, count)) return fault_memory(fault, "the history");
-    return evict_caches(self, first, count, fault) || (was_lost(fault) && replay(self, fault));
+    return evict_caches(self, first, count, fault) ||
+           (was_lost(fault) && replay(self, &losses, fault));
 }
 
 uint64_t engine_cache_bytes(const engine *self)

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """tenon run against what an independent implementation in binary64 says (expected-*.json).
 
-    check_expected.py TENON PROVIDER_FOLDER SOURCE_ROOT
+    check_expected.py TENON PROVIDER_FOLDER
 
 Models are named by TENON_MODEL_SMOLLM2 (SmolLM2-135M-Instruct Q4_1) and TENON_MODEL_GEMMA3 (Gemma 3
 270M Q4_K_M); a missing one is skipped and said. For every prompt, greedy tokens must be the expected ones as
@@ -19,7 +19,7 @@ import sys
 import tempfile
 import unittest
 
-TENON, PROVIDERS, ROOT = (sys.argv + [""] * 3)[1:4]
+TENON, PROVIDERS = (sys.argv + [""] * 2)[1:3]
 HERE = pathlib.Path(__file__).parent
 MODELS = {"smollm2": "TENON_MODEL_SMOLLM2", "gemma3": "TENON_MODEL_GEMMA3"}
 # lead of the best logit that the class may lose, and the cosine it must reach

@@ -1,0 +1,359 @@
+/* A host of a few plain loops, for tests of the engine: it computes every operation in order, and
+ * can fail or lose everything at a chosen call. Linked in place of libtenon. Only F32 weights. */
+#ifndef TENON_TESTS_ENGINE_HOST_H
+#define TENON_TESTS_ENGINE_HOST_H
+
+#include <math.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <tenon/engine.h>
+
+/* Check's own assertions tell its parent process about every success, which is slow. */
+#define must(condition) \
+    do { \
+        if (!(condition)) ck_abort_msg("the engine broke a rule: %s", #condition); \
+    } while (0)
+
+struct tenon_session {
+    int unused;
+};
+struct tenon_queue {
+    int unused;
+};
+struct tenon_weight {
+    const float *values;
+    uint64_t rows, cols;
+};
+struct tenon_cache {
+    tenon_cache_desc desc;
+    float *table, *k, *v; /* [capacity][kv_heads][head_size], k un-rotated */
+    uint64_t length;
+    bool lost;
+};
+
+static struct {
+    uint64_t calls;   /* on a queue, so far */
+    uint64_t fail_at; /* the call with this number (from 1) fails; 0: none */
+    int32_t status;   /* with this; TENON_LOST loses all caches that exist then */
+    uint64_t again;   /* and every so many calls after it, as often as: */
+    uint64_t times;
+    uint64_t weights, caches, cache_at; /* alive; caches: creation number cache_at fails */
+    uint64_t cache_makes, most_tokens;
+    struct tenon_cache *live[256];
+} machine;
+
+static struct tenon_session the_session;
+static struct tenon_queue the_queue;
+
+static int32_t refuse(tenon_error *error, int32_t status)
+{
+    return tenon_fail(error, status, TENON_REASON_NONE, TENON_SCOPE_CALL, "made to fail");
+}
+
+static int32_t count_call(tenon_error *error)
+{
+    size_t i;
+    machine.calls++;
+    if (machine.fail_at == 0 || machine.calls != machine.fail_at) return TENON_OK;
+    if (machine.times > 1) {
+        machine.times--;
+        machine.fail_at += machine.again;
+    }
+    for (i = 0; machine.status == TENON_LOST && i < 256; i++)
+        if (machine.live[i] != NULL) machine.live[i]->lost = true;
+    return refuse(error, machine.status);
+}
+
+static void *at(const tenon_view *view)
+{
+    return (char *)view->host + view->offset;
+}
+
+tenon_queue *tenon_session_queue(tenon_session *session)
+{
+    must(session == &the_session);
+    return &the_queue;
+}
+
+int32_t tenon_weight_create(tenon_session *session, const tenon_weight_desc *desc,
+                            const tenon_weight_data *data, tenon_weight **out, tenon_error *error)
+{
+    tenon_weight *made = malloc(sizeof *made);
+    (void)session;
+    (void)error;
+    must(made != NULL);
+    must(desc->format == TENON_FORMAT_F32);
+    must(data->weights_bytes == 4 * desc->rows * desc->cols);
+    *made = (tenon_weight){data->weights, desc->rows, desc->cols};
+    machine.weights++;
+    *out = made;
+    return TENON_OK;
+}
+
+void tenon_weight_destroy(tenon_weight *weight)
+{
+    if (weight == NULL) return;
+    machine.weights--;
+    free(weight);
+}
+
+int32_t tenon_weight_info(tenon_weight *weight, tenon_weight_information *out, tenon_error *error)
+{
+    (void)weight;
+    (void)error;
+    out->prepared_bytes = TENON_UNKNOWN;
+    return TENON_OK;
+}
+
+int32_t tenon_embed(tenon_queue *queue, const tenon_embed_call *call, tenon_error *error)
+{
+    const tenon_weight *w = call->weight;
+    const uint32_t *ids = at(&call->ids);
+    float *y = at(&call->y);
+    uint64_t s, i;
+    int32_t status = count_call(error);
+    must(queue == &the_queue);
+    if (status != TENON_OK) return status;
+    if (call->tokens > machine.most_tokens) machine.most_tokens = call->tokens;
+    for (s = 0; s < call->tokens; s++)
+        for (i = 0; i < w->cols; i++)
+            y[s * w->cols + i] = w->values[ids[s] * w->cols + i] * call->scale;
+    return TENON_OK;
+}
+
+int32_t tenon_rmsnorm(tenon_queue *queue, const tenon_rmsnorm_call *call, tenon_error *error)
+{
+    const float *x = at(&call->x), *w = at(&call->w);
+    float *y = at(&call->y);
+    uint64_t group, i, n = call->width;
+    int32_t status = count_call(error);
+    (void)queue;
+    must(x != y);
+    if (status != TENON_OK) return status;
+    for (group = 0; group < call->tokens * call->groups; group++) {
+        float sum = 0.0f;
+        for (i = 0; i < n; i++) sum += x[group * n + i] * x[group * n + i];
+        sum = 1.0f / sqrtf(sum / (float)n + call->eps);
+        for (i = 0; i < n; i++) y[group * n + i] = x[group * n + i] * sum * w[i];
+    }
+    return TENON_OK;
+}
+
+int32_t tenon_qmatmul(tenon_queue *queue, const tenon_qmatmul_call *call, tenon_error *error)
+{
+    const float *x = at(&call->x);
+    uint32_t n;
+    uint64_t s, o, i;
+    int32_t status = count_call(error);
+    (void)queue;
+    if (status != TENON_OK) return status;
+    for (n = 0; n < call->output_count; n++) {
+        const tenon_weight *w = call->outputs[n].weight;
+        float *y = at(&call->outputs[n].y);
+        must(call->x_row_stride == 4 * w->cols);
+        must(call->outputs[n].y.bytes >= 4 * call->tokens * w->rows);
+        for (s = 0; s < call->tokens; s++)
+            for (o = 0; o < w->rows; o++) {
+                float sum = 0.0f;
+                for (i = 0; i < w->cols; i++)
+                    sum += w->values[o * w->cols + i] * x[s * w->cols + i];
+                y[s * w->rows + o] = sum;
+            }
+    }
+    return TENON_OK;
+}
+
+int32_t tenon_gated(tenon_queue *queue, const tenon_gated_call *call, tenon_error *error)
+{
+    const float *gate = at(&call->gate), *up = at(&call->up);
+    float *y = at(&call->y);
+    uint64_t i;
+    int32_t status = count_call(error);
+    (void)queue;
+    if (status != TENON_OK) return status;
+    for (i = 0; i < call->tokens * call->width; i++)
+        y[i] = gate[i] / (1.0f + expf(-gate[i])) * up[i];
+    return TENON_OK;
+}
+
+int32_t tenon_add(tenon_queue *queue, const tenon_add_call *call, tenon_error *error)
+{
+    const float *a = at(&call->a), *b = at(&call->b);
+    float *y = at(&call->y);
+    uint64_t i;
+    int32_t status = count_call(error);
+    (void)queue;
+    must(y != a && y != b);
+    if (status != TENON_OK) return status;
+    for (i = 0; i < call->tokens * call->width; i++) y[i] = a[i] + b[i];
+    return TENON_OK;
+}
+
+int32_t tenon_argmax(tenon_queue *queue, const tenon_argmax_call *call, tenon_error *error)
+{
+    const float *x = at(&call->x);
+    uint32_t *y = at(&call->y), best = TENON_ARGMAX_NONE;
+    uint64_t i;
+    int32_t status = count_call(error);
+    (void)queue;
+    if (status != TENON_OK) return status;
+    for (i = 0; i < call->width; i++)
+        if (!isnan(x[i]) && (best == TENON_ARGMAX_NONE || x[i] > x[best])) best = (uint32_t)i;
+    *y = best;
+    return TENON_OK;
+}
+
+/* ---- caches ---- */
+
+int32_t tenon_cache_create(tenon_session *session, const tenon_cache_desc *desc, tenon_cache **out,
+                           tenon_error *error)
+{
+    uint64_t size = desc->capacity * desc->kv_heads * desc->head_size;
+    tenon_cache *made;
+    size_t i;
+    (void)session;
+    machine.cache_makes++;
+    if (machine.cache_makes == machine.cache_at) return refuse(error, TENON_NOMEM);
+    made = calloc(1, sizeof *made);
+    must(made != NULL);
+    made->desc = *desc;
+    made->k = calloc((size_t)size, sizeof(float));
+    made->v = calloc((size_t)size, sizeof(float));
+    made->table = malloc((size_t)desc->table_bytes);
+    must(made->k != NULL && made->v != NULL && made->table != NULL);
+    must(desc->table_bytes == desc->capacity * desc->rotary * sizeof(float));
+    memcpy(made->table, desc->table, (size_t)desc->table_bytes);
+    for (i = 0; i < 256 && machine.live[i] != NULL; i++)
+        ;
+    must(i < 256);
+    machine.live[i] = made;
+    machine.caches++;
+    *out = made;
+    return TENON_OK;
+}
+
+void tenon_cache_destroy(tenon_cache *cache)
+{
+    size_t i;
+    if (cache == NULL) return;
+    for (i = 0; i < 256; i++)
+        if (machine.live[i] == cache) machine.live[i] = NULL;
+    machine.caches--;
+    free(cache->k);
+    free(cache->v);
+    free(cache->table);
+    free(cache);
+}
+
+int32_t tenon_cache_length(tenon_cache *cache, uint64_t *length, tenon_error *error)
+{
+    if (cache->lost) return refuse(error, TENON_LOST);
+    *length = cache->length;
+    return TENON_OK;
+}
+
+int32_t tenon_cache_bytes(tenon_cache *cache, uint64_t *bytes, tenon_error *error)
+{
+    (void)error;
+    *bytes = cache->desc.capacity;
+    return TENON_OK;
+}
+
+int32_t tenon_cache_truncate(tenon_queue *queue, tenon_cache *cache, uint64_t length,
+                             tenon_error *error)
+{
+    (void)queue;
+    if (cache->lost) return refuse(error, TENON_LOST);
+    must(length <= cache->length);
+    cache->length = length;
+    return TENON_OK;
+}
+
+int32_t tenon_cache_evict(tenon_queue *queue, tenon_cache *cache, uint64_t first, uint64_t count,
+                          tenon_error *error)
+{
+    uint64_t row = cache->desc.kv_heads * cache->desc.head_size;
+    uint64_t behind = cache->length - first - count;
+    int32_t status = count_call(error);
+    (void)queue;
+    if (cache->lost) return refuse(error, TENON_LOST);
+    if (status != TENON_OK) return status;
+    must((cache->desc.flags & TENON_CACHE_EVICTABLE) != 0);
+    must(first + count <= cache->length);
+    memmove(cache->k + first * row, cache->k + (first + count) * row, (size_t)(behind * row * 4));
+    memmove(cache->v + first * row, cache->v + (first + count) * row, (size_t)(behind * row * 4));
+    cache->length -= count;
+    return TENON_OK;
+}
+
+int32_t tenon_append(tenon_queue *queue, const tenon_append_call *call, tenon_error *error)
+{
+    tenon_cache *cache = call->cache;
+    uint64_t row = cache->desc.kv_heads * cache->desc.head_size;
+    int32_t status = count_call(error);
+    (void)queue;
+    if (cache->lost) return refuse(error, TENON_LOST);
+    if (status != TENON_OK) return status;
+    must(cache->length + call->tokens <= cache->desc.capacity);
+    memcpy(cache->k + cache->length * row, at(&call->k), (size_t)(call->tokens * row * 4));
+    memcpy(cache->v + cache->length * row, at(&call->v), (size_t)(call->tokens * row * 4));
+    cache->length += call->tokens;
+    return TENON_OK;
+}
+
+static void rotate(const tenon_cache *cache, const float *x, uint64_t position, float *y)
+{
+    uint64_t pairs = cache->desc.rotary / 2, i;
+    memcpy(y, x, (size_t)cache->desc.head_size * sizeof *y);
+    for (i = 0; i < pairs; i++) {
+        const float *turn = cache->table + (position * pairs + i) * 2;
+        uint64_t a = cache->desc.pairing == TENON_ROPE_HALVES ? i : 2 * i;
+        uint64_t b = cache->desc.pairing == TENON_ROPE_HALVES ? i + pairs : 2 * i + 1;
+        y[a] = x[a] * turn[0] - x[b] * turn[1];
+        y[b] = x[b] * turn[0] + x[a] * turn[1];
+    }
+}
+
+static void attend(const tenon_cache *cache, const float *q, uint64_t position, uint64_t group,
+                   float scale, float *y)
+{
+    uint64_t size = cache->desc.head_size, row = cache->desc.kv_heads * size, t, i;
+    uint64_t first = 0;
+    float weight[64], turned[2][64], sum = 0.0f;
+    must(position < 64 && size <= 64);
+    if (cache->desc.window != 0 && position + 1 > cache->desc.window)
+        first = position + 1 - cache->desc.window;
+    rotate(cache, q, position, turned[0]);
+    memset(y, 0, (size_t)size * sizeof *y);
+    for (t = first; t <= position; t++) {
+        float score = 0.0f;
+        rotate(cache, cache->k + t * row + group * size, t, turned[1]);
+        for (i = 0; i < size; i++) score += turned[0][i] * turned[1][i];
+        weight[t] = expf(score * scale);
+        sum += weight[t];
+    }
+    for (t = first; t <= position; t++)
+        for (i = 0; i < size; i++) y[i] += weight[t] / sum * cache->v[t * row + group * size + i];
+}
+
+int32_t tenon_attention(tenon_queue *queue, const tenon_attention_call *call, tenon_error *error)
+{
+    const tenon_cache *cache = call->cache;
+    const float *q = at(&call->q);
+    float *y = at(&call->y);
+    uint64_t size = cache->desc.head_size, s, h;
+    int32_t status = count_call(error);
+    (void)queue;
+    if (cache->lost) return refuse(error, TENON_LOST);
+    if (status != TENON_OK) return status;
+    must(call->tokens <= cache->length);
+    for (s = 0; s < call->tokens; s++)
+        for (h = 0; h < call->heads; h++)
+            attend(cache, q + (s * call->heads + h) * size, cache->length - call->tokens + s,
+                   h / (call->heads / cache->desc.kv_heads), call->scale,
+                   y + (s * call->heads + h) * size);
+    return TENON_OK;
+}
+
+#endif
