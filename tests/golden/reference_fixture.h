@@ -51,7 +51,7 @@ static inline const char *TENON_CALL fixture_config(void *host, const char *key)
     return NULL;
 }
 
-static inline void fixture_open(fixture *self)
+static inline void fixture_services(fixture *self)
 {
     memset(self, 0, sizeof *self);
     self->services = (tenon_services){TENON_HEAD(tenon_services),
@@ -60,6 +60,11 @@ static inline void fixture_open(fixture *self)
                                       .parallel_for = fixture_parallel_for,
                                       .team_size = fixture_team_size,
                                       .config = fixture_config};
+}
+
+static inline void fixture_open(fixture *self)
+{
+    fixture_services(self);
     ck_assert_int_eq(tenon_reference_provider_v1.open(&self->services, &self->provider, NULL),
                      TENON_OK);
     ck_assert_int_eq(

@@ -1,5 +1,10 @@
-/* Requests that the whole operations of the reference must refuse: each is one change to a request
- * that runs, and nothing is written. */
+/* Requests that whole operations must refuse: each is one change to a request that runs, and nothing
+ * is written.
+ *
+ *     test_operations_refuse [MODULE]
+ *
+ * Of the reference, or of the provider in MODULE. */
+#include <dlfcn.h>
 #include <math.h>
 
 #include "../golden/reference_fixture.h"
@@ -7,6 +12,16 @@
 #include "runner.h"
 
 enum { TOKENS = 2, WIDTH = 8, KV = 1, SIZE = 4 };
+
+/* The provider under test; the reference unless a module is named. */
+static const tenon_provider_v1 *provider_v1 = &tenon_reference_provider_v1;
+static const tenon_qmatmul_v1 *qmatmul_v1 = &tenon_reference_qmatmul_v1;
+static const tenon_embed_v1 *embed_v1 = &tenon_reference_embed_v1;
+static const tenon_rmsnorm_v1 *rmsnorm_v1 = &tenon_reference_rmsnorm_v1;
+static const tenon_gated_v1 *gated_v1 = &tenon_reference_gated_v1;
+static const tenon_add_v1 *add_v1 = &tenon_reference_add_v1;
+static const tenon_argmax_v1 *argmax_v1 = &tenon_reference_argmax_v1;
+static const tenon_attention_v1 *attention_v1 = &tenon_reference_attention_v1;
 
 static fixture self;
 static float a[TOKENS * WIDTH], b[TOKENS * WIDTH], y[TOKENS * WIDTH], turns[16 * SIZE];
@@ -27,13 +42,17 @@ static tenon_cache_desc desc;
 static void open_fixture(void)
 {
     float w[4 * WIDTH] = {0};
+    tenon_weight_data bytes = {TENON_HEAD(tenon_weight_data), w, sizeof w, NULL, 0, NULL, 0, 1, 0,
+                               TENON_LIFETIME_COPY,           0, {0}};
     tenon_weight_desc matrix = fixture_desc(TENON_FORMAT_F32, 0, 0, 4, WIDTH, TENON_CLASS_F32);
     tenon_view va = fixture_view(a, TOKENS * WIDTH), vb = fixture_view(b, TOKENS * WIDTH);
     tenon_view vy = fixture_view(y, TOKENS * WIDTH);
     uint64_t row = 4 * WIDTH;
 
-    fixture_open(&self);
-    weight = fixture_prepare(&self, &matrix, w, NULL, 0);
+    fixture_services(&self);
+    ck_assert_int_eq(provider_v1->open(&self.services, &self.provider, NULL), TENON_OK);
+    ck_assert_int_eq(provider_v1->device_open(self.provider, 0, &self.device, NULL), TENON_OK);
+    ck_assert_int_eq(qmatmul_v1->prepare(self.device, &matrix, &bytes, &weight, NULL), TENON_OK);
     memset(y, 0xA5, sizeof y);
     memset(indices, 0xA5, sizeof indices);
     ids[0] = ids[1] = 3;
@@ -86,8 +105,7 @@ static void open_fixture(void)
                               turns,
                               sizeof turns,
                               {0}};
-    ck_assert_int_eq(tenon_reference_attention_v1.create(self.device, &desc, &cache, NULL),
-                     TENON_OK);
+    ck_assert_int_eq(attention_v1->create(self.device, &desc, &cache, NULL), TENON_OK);
     append = (tenon_append_call){TENON_HEAD(tenon_append_call),
                                  cache,
                                  fixture_view(a, WIDTH + SIZE),
@@ -98,15 +116,15 @@ static void open_fixture(void)
                                  {0}};
     attention = (tenon_attention_call){
         TENON_HEAD(tenon_attention_call), cache, va, vy, TOKENS, 2, row, row, 1.0f, 0, {0}};
-    ck_assert_int_eq(tenon_reference_attention_v1.append(self.device, NULL, &append, NULL),
-                     TENON_OK);
+    ck_assert_int_eq(attention_v1->append(self.device, NULL, &append, NULL), TENON_OK);
 }
 
 static void close_fixture(void)
 {
-    tenon_reference_attention_v1.free(self.device, cache);
-    tenon_reference_qmatmul_v1.release(self.device, weight);
-    fixture_close(&self);
+    attention_v1->free(self.device, cache);
+    qmatmul_v1->release(self.device, weight);
+    provider_v1->device_close(self.device);
+    provider_v1->close(self.provider);
 }
 
 static void nothing_written(void)
@@ -123,7 +141,7 @@ static void nothing_written(void)
         int32_t status; \
         __typeof__(request) as_it_was = request; \
         change; \
-        status = operation.function(self.device, NULL, &request, &error); \
+        status = operation->function(self.device, NULL, &request, &error); \
         ck_assert_msg(status == wanted_status && error.status == wanted_status && \
                           error.reason == TENON_REASON_##wanted_reason, \
                       "%s: status %d, reason %u (%s)", #change, status, error.reason, error.text); \
@@ -139,8 +157,8 @@ static void nothing_written(void)
         REFUSED(operation, function, request, request.reserved = 1, TENON_ARG, RESERVED); \
         REFUSED(operation, function, request, request.tokens = 0, TENON_ARG, EMPTY_SHAPE); \
         VIEW(operation, function, request, view); \
-        ck_assert_int_eq(operation.function(NULL, NULL, &request, NULL), TENON_ARG); \
-        ck_assert_int_eq(operation.function(self.device, NULL, NULL, NULL), TENON_ARG); \
+        ck_assert_int_eq(operation->function(NULL, NULL, &request, NULL), TENON_ARG); \
+        ck_assert_int_eq(operation->function(self.device, NULL, NULL, NULL), TENON_ARG); \
     } while (0)
 
 #define VIEW(operation, function, request, view) \
@@ -163,79 +181,75 @@ static void nothing_written(void)
 
 START_TEST(embed_refuses)
 {
-    COMMON(tenon_reference_embed_v1, run, embed, ids, reserved0);
-    VIEW(tenon_reference_embed_v1, run, embed, y);
-    ROWS(tenon_reference_embed_v1, run, embed, y_row_stride);
-    REFUSED(tenon_reference_embed_v1, run, embed, embed.reserved1[1] = 1, TENON_ARG, RESERVED);
-    REFUSED(tenon_reference_embed_v1, run, embed, embed.weight = NULL, TENON_ARG, NULL_POINTER);
+    COMMON(embed_v1, run, embed, ids, reserved0);
+    VIEW(embed_v1, run, embed, y);
+    ROWS(embed_v1, run, embed, y_row_stride);
+    REFUSED(embed_v1, run, embed, embed.reserved1[1] = 1, TENON_ARG, RESERVED);
+    REFUSED(embed_v1, run, embed, embed.weight = NULL, TENON_ARG, NULL_POINTER);
     ids[1] = 4;
-    REFUSED(tenon_reference_embed_v1, run, embed, (void)0, TENON_ARG, INDEX);
+    REFUSED(embed_v1, run, embed, (void)0, TENON_ARG, INDEX);
     ids[1] = UINT32_MAX;
-    REFUSED(tenon_reference_embed_v1, run, embed, (void)0, TENON_ARG, INDEX);
+    REFUSED(embed_v1, run, embed, (void)0, TENON_ARG, INDEX);
     ids[1] = 3;
-    ck_assert_int_eq(tenon_reference_embed_v1.run(self.device, NULL, &embed, NULL), TENON_OK);
+    ck_assert_int_eq(embed_v1->run(self.device, NULL, &embed, NULL), TENON_OK);
 }
 END_TEST
 
 START_TEST(rmsnorm_refuses)
 {
-    COMMON(tenon_reference_rmsnorm_v1, run, rmsnorm, x, reserved0);
-    VIEW(tenon_reference_rmsnorm_v1, run, rmsnorm, w);
-    VIEW(tenon_reference_rmsnorm_v1, run, rmsnorm, y);
-    ROWS(tenon_reference_rmsnorm_v1, run, rmsnorm, x_row_stride);
-    ROWS(tenon_reference_rmsnorm_v1, run, rmsnorm, y_row_stride);
-    REFUSED(tenon_reference_rmsnorm_v1, run, rmsnorm, rmsnorm.groups = 0, TENON_ARG, EMPTY_SHAPE);
-    REFUSED(tenon_reference_rmsnorm_v1, run, rmsnorm, rmsnorm.width = 0, TENON_ARG, EMPTY_SHAPE);
-    REFUSED(tenon_reference_rmsnorm_v1, run, rmsnorm, rmsnorm.width = 1 << 24, TENON_ARG, OVERFLOW);
-    REFUSED(tenon_reference_rmsnorm_v1, run, rmsnorm, rmsnorm.groups = UINT64_MAX / 2, TENON_ARG,
-            OVERFLOW);
-    REFUSED(tenon_reference_rmsnorm_v1, run, rmsnorm, rmsnorm.eps = -1e-6f, TENON_ARG,
-            UNKNOWN_VALUE);
-    REFUSED(tenon_reference_rmsnorm_v1, run, rmsnorm, rmsnorm.eps = NAN, TENON_ARG, UNKNOWN_VALUE);
-    REFUSED(tenon_reference_rmsnorm_v1, run, rmsnorm, rmsnorm.eps = INFINITY, TENON_ARG,
-            UNKNOWN_VALUE);
-    ck_assert_int_eq(tenon_reference_rmsnorm_v1.run(self.device, NULL, &rmsnorm, NULL), TENON_OK);
+    COMMON(rmsnorm_v1, run, rmsnorm, x, reserved0);
+    VIEW(rmsnorm_v1, run, rmsnorm, w);
+    VIEW(rmsnorm_v1, run, rmsnorm, y);
+    ROWS(rmsnorm_v1, run, rmsnorm, x_row_stride);
+    ROWS(rmsnorm_v1, run, rmsnorm, y_row_stride);
+    REFUSED(rmsnorm_v1, run, rmsnorm, rmsnorm.groups = 0, TENON_ARG, EMPTY_SHAPE);
+    REFUSED(rmsnorm_v1, run, rmsnorm, rmsnorm.width = 0, TENON_ARG, EMPTY_SHAPE);
+    REFUSED(rmsnorm_v1, run, rmsnorm, rmsnorm.width = 1 << 24, TENON_ARG, OVERFLOW);
+    REFUSED(rmsnorm_v1, run, rmsnorm, rmsnorm.groups = UINT64_MAX / 2, TENON_ARG, OVERFLOW);
+    REFUSED(rmsnorm_v1, run, rmsnorm, rmsnorm.eps = -1e-6f, TENON_ARG, UNKNOWN_VALUE);
+    REFUSED(rmsnorm_v1, run, rmsnorm, rmsnorm.eps = NAN, TENON_ARG, UNKNOWN_VALUE);
+    REFUSED(rmsnorm_v1, run, rmsnorm, rmsnorm.eps = INFINITY, TENON_ARG, UNKNOWN_VALUE);
+    ck_assert_int_eq(rmsnorm_v1->run(self.device, NULL, &rmsnorm, NULL), TENON_OK);
 }
 END_TEST
 
 START_TEST(gated_refuses)
 {
-    COMMON(tenon_reference_gated_v1, run, gated, gate, reserved0);
-    VIEW(tenon_reference_gated_v1, run, gated, up);
-    VIEW(tenon_reference_gated_v1, run, gated, y);
-    ROWS(tenon_reference_gated_v1, run, gated, gate_row_stride);
-    ROWS(tenon_reference_gated_v1, run, gated, up_row_stride);
-    ROWS(tenon_reference_gated_v1, run, gated, y_row_stride);
-    REFUSED(tenon_reference_gated_v1, run, gated, gated.reserved1[0] = 1, TENON_ARG, RESERVED);
-    REFUSED(tenon_reference_gated_v1, run, gated, gated.width = 0, TENON_ARG, EMPTY_SHAPE);
-    REFUSED(tenon_reference_gated_v1, run, gated, gated.width = UINT64_MAX / 2, TENON_ARG,
-            OVERFLOW);
-    REFUSED(tenon_reference_gated_v1, run, gated, gated.activation = 0, TENON_ARG, UNKNOWN_VALUE);
-    REFUSED(tenon_reference_gated_v1, run, gated, gated.activation = 5, TENON_ARG, UNKNOWN_VALUE);
-    ck_assert_int_eq(tenon_reference_gated_v1.run(self.device, NULL, &gated, NULL), TENON_OK);
+    COMMON(gated_v1, run, gated, gate, reserved0);
+    VIEW(gated_v1, run, gated, up);
+    VIEW(gated_v1, run, gated, y);
+    ROWS(gated_v1, run, gated, gate_row_stride);
+    ROWS(gated_v1, run, gated, up_row_stride);
+    ROWS(gated_v1, run, gated, y_row_stride);
+    REFUSED(gated_v1, run, gated, gated.reserved1[0] = 1, TENON_ARG, RESERVED);
+    REFUSED(gated_v1, run, gated, gated.width = 0, TENON_ARG, EMPTY_SHAPE);
+    REFUSED(gated_v1, run, gated, gated.width = UINT64_MAX / 2, TENON_ARG, OVERFLOW);
+    REFUSED(gated_v1, run, gated, gated.activation = 0, TENON_ARG, UNKNOWN_VALUE);
+    REFUSED(gated_v1, run, gated, gated.activation = 5, TENON_ARG, UNKNOWN_VALUE);
+    ck_assert_int_eq(gated_v1->run(self.device, NULL, &gated, NULL), TENON_OK);
 }
 END_TEST
 
 START_TEST(add_refuses)
 {
-    COMMON(tenon_reference_add_v1, run, add, a, reserved0[0]);
-    VIEW(tenon_reference_add_v1, run, add, b);
-    VIEW(tenon_reference_add_v1, run, add, y);
-    ROWS(tenon_reference_add_v1, run, add, a_row_stride);
-    ROWS(tenon_reference_add_v1, run, add, b_row_stride);
-    ROWS(tenon_reference_add_v1, run, add, y_row_stride);
-    REFUSED(tenon_reference_add_v1, run, add, add.width = 0, TENON_ARG, EMPTY_SHAPE);
-    ck_assert_int_eq(tenon_reference_add_v1.run(self.device, NULL, &add, NULL), TENON_OK);
+    COMMON(add_v1, run, add, a, reserved0[0]);
+    VIEW(add_v1, run, add, b);
+    VIEW(add_v1, run, add, y);
+    ROWS(add_v1, run, add, a_row_stride);
+    ROWS(add_v1, run, add, b_row_stride);
+    ROWS(add_v1, run, add, y_row_stride);
+    REFUSED(add_v1, run, add, add.width = 0, TENON_ARG, EMPTY_SHAPE);
+    ck_assert_int_eq(add_v1->run(self.device, NULL, &add, NULL), TENON_OK);
 }
 END_TEST
 
 START_TEST(argmax_refuses)
 {
-    COMMON(tenon_reference_argmax_v1, run, argmax, x, reserved0[1]);
-    VIEW(tenon_reference_argmax_v1, run, argmax, y);
-    ROWS(tenon_reference_argmax_v1, run, argmax, x_row_stride);
-    REFUSED(tenon_reference_argmax_v1, run, argmax, argmax.width = UINT32_MAX, TENON_ARG, OVERFLOW);
-    ck_assert_int_eq(tenon_reference_argmax_v1.run(self.device, NULL, &argmax, NULL), TENON_OK);
+    COMMON(argmax_v1, run, argmax, x, reserved0[1]);
+    VIEW(argmax_v1, run, argmax, y);
+    ROWS(argmax_v1, run, argmax, x_row_stride);
+    REFUSED(argmax_v1, run, argmax, argmax.width = UINT32_MAX, TENON_ARG, OVERFLOW);
+    ck_assert_int_eq(argmax_v1->run(self.device, NULL, &argmax, NULL), TENON_OK);
 }
 END_TEST
 
@@ -243,19 +257,14 @@ START_TEST(append_refuses)
 {
     uint64_t length = 0;
 
-    COMMON(tenon_reference_attention_v1, append, append, k, reserved0[0]);
-    VIEW(tenon_reference_attention_v1, append, append, v);
-    REFUSED(tenon_reference_attention_v1, append, append, append.k_row_stride = 12, TENON_ARG,
-            STRIDE);
-    REFUSED(tenon_reference_attention_v1, append, append, append.v_row_stride = 18, TENON_ARG,
-            ALIGNMENT);
-    REFUSED(tenon_reference_attention_v1, append, append, append.cache = NULL, TENON_ARG,
-            NULL_POINTER);
-    REFUSED(tenon_reference_attention_v1, append, append, append.tokens = 15, TENON_ARG, CAPACITY);
-    REFUSED(tenon_reference_attention_v1, append, append, append.tokens = UINT64_MAX, TENON_ARG,
-            CAPACITY);
-    ck_assert_int_eq(tenon_reference_attention_v1.length(self.device, cache, &length, NULL),
-                     TENON_OK);
+    COMMON(attention_v1, append, append, k, reserved0[0]);
+    VIEW(attention_v1, append, append, v);
+    REFUSED(attention_v1, append, append, append.k_row_stride = 12, TENON_ARG, STRIDE);
+    REFUSED(attention_v1, append, append, append.v_row_stride = 18, TENON_ARG, ALIGNMENT);
+    REFUSED(attention_v1, append, append, append.cache = NULL, TENON_ARG, NULL_POINTER);
+    REFUSED(attention_v1, append, append, append.tokens = 15, TENON_ARG, CAPACITY);
+    REFUSED(attention_v1, append, append, append.tokens = UINT64_MAX, TENON_ARG, CAPACITY);
+    ck_assert_int_eq(attention_v1->length(self.device, cache, &length, NULL), TENON_OK);
     ck_assert_uint_eq(length, TOKENS);
 }
 END_TEST
@@ -263,23 +272,17 @@ END_TEST
 /* Rows that would see no key are refused: a row always sees its own position. */
 START_TEST(attention_refuses)
 {
-    COMMON(tenon_reference_attention_v1, run, attention, q, reserved0);
-    VIEW(tenon_reference_attention_v1, run, attention, y);
-    ROWS(tenon_reference_attention_v1, run, attention, q_row_stride);
-    ROWS(tenon_reference_attention_v1, run, attention, y_row_stride);
-    REFUSED(tenon_reference_attention_v1, run, attention, attention.reserved1[0] = 1, TENON_ARG,
-            RESERVED);
-    REFUSED(tenon_reference_attention_v1, run, attention, attention.cache = NULL, TENON_ARG,
-            NULL_POINTER);
-    REFUSED(tenon_reference_attention_v1, run, attention, attention.heads = 0, TENON_ARG,
-            EMPTY_SHAPE);
-    REFUSED(tenon_reference_attention_v1, run, attention, attention.heads = UINT64_MAX / 2,
-            TENON_ARG, OVERFLOW);
-    REFUSED(tenon_reference_attention_v1, run, attention, attention.tokens = TOKENS + 1, TENON_ARG,
-            INDEX);
-    ck_assert_int_eq(tenon_reference_attention_v1.truncate(self.device, NULL, cache, 0, NULL),
-                     TENON_OK);
-    REFUSED(tenon_reference_attention_v1, run, attention, attention.tokens = 1, TENON_ARG, INDEX);
+    COMMON(attention_v1, run, attention, q, reserved0);
+    VIEW(attention_v1, run, attention, y);
+    ROWS(attention_v1, run, attention, q_row_stride);
+    ROWS(attention_v1, run, attention, y_row_stride);
+    REFUSED(attention_v1, run, attention, attention.reserved1[0] = 1, TENON_ARG, RESERVED);
+    REFUSED(attention_v1, run, attention, attention.cache = NULL, TENON_ARG, NULL_POINTER);
+    REFUSED(attention_v1, run, attention, attention.heads = 0, TENON_ARG, EMPTY_SHAPE);
+    REFUSED(attention_v1, run, attention, attention.heads = UINT64_MAX / 2, TENON_ARG, OVERFLOW);
+    REFUSED(attention_v1, run, attention, attention.tokens = TOKENS + 1, TENON_ARG, INDEX);
+    ck_assert_int_eq(attention_v1->truncate(self.device, NULL, cache, 0, NULL), TENON_OK);
+    REFUSED(attention_v1, run, attention, attention.tokens = 1, TENON_ARG, INDEX);
 }
 END_TEST
 
@@ -287,7 +290,7 @@ static void cache_refused(int32_t wanted_status, uint32_t wanted_reason)
 {
     tenon_error error = {TENON_HEAD(tenon_error), .status = 0};
     tenon_device_cache *out = cache;
-    int32_t status = tenon_reference_attention_v1.create(self.device, &desc, &out, &error);
+    int32_t status = attention_v1->create(self.device, &desc, &out, &error);
     ck_assert_msg(status == wanted_status && error.reason == wanted_reason,
                   "status %d, reason %u (%s)", status, error.reason, error.text);
     ck_assert_ptr_null(out);
@@ -330,12 +333,11 @@ START_TEST(caches_that_cannot_be)
     CACHE(desc.head_size = 64; desc.rotary = 31, TENON_ARG, ROTARY);
     /* more memory than there is, in 64 bits */
     CACHE(desc.pairing = desc.rotary = 0;
-          desc.capacity = UINT64_C(1) << 57, TENON_NOMEM, OUT_OF_MEMORY);
-    ck_assert_int_eq(tenon_reference_attention_v1.create(NULL, &desc, &out, NULL), TENON_ARG);
-    ck_assert_int_eq(tenon_reference_attention_v1.create(self.device, NULL, &out, NULL), TENON_ARG);
-    ck_assert_int_eq(tenon_reference_attention_v1.create(self.device, &desc, NULL, NULL),
-                     TENON_ARG);
-    tenon_reference_attention_v1.free(self.device, NULL);
+          desc.capacity = UINT64_C(1) << 54, TENON_NOMEM, OUT_OF_MEMORY);
+    ck_assert_int_eq(attention_v1->create(NULL, &desc, &out, NULL), TENON_ARG);
+    ck_assert_int_eq(attention_v1->create(self.device, NULL, &out, NULL), TENON_ARG);
+    ck_assert_int_eq(attention_v1->create(self.device, &desc, NULL, NULL), TENON_ARG);
+    attention_v1->free(self.device, NULL);
 }
 END_TEST
 
@@ -343,7 +345,7 @@ START_TEST(null_pointers_of_the_small_calls)
 {
     uint64_t number = 0;
     tenon_device_cache *out = NULL;
-    const tenon_attention_v1 *attend = &tenon_reference_attention_v1;
+    const tenon_attention_v1 *attend = attention_v1;
 
     ck_assert_int_eq(attend->length(self.device, NULL, &number, NULL), TENON_ARG);
     ck_assert_int_eq(attend->length(self.device, cache, NULL, NULL), TENON_ARG);
@@ -388,10 +390,29 @@ START_TEST(rounding_to_binary16)
 }
 END_TEST
 
-int main(void)
+static void take_module(const char *path)
+{
+    void *module = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+
+    if (module == NULL) {
+        fprintf(stderr, "%s\n", dlerror());
+        exit(EXIT_FAILURE);
+    }
+    provider_v1 = dlsym(module, "provider_v1");
+    qmatmul_v1 = dlsym(module, "qmatmul_v1");
+    embed_v1 = dlsym(module, "embed_v1");
+    rmsnorm_v1 = dlsym(module, "rmsnorm_v1");
+    gated_v1 = dlsym(module, "gated_v1");
+    add_v1 = dlsym(module, "add_v1");
+    argmax_v1 = dlsym(module, "argmax_v1");
+    attention_v1 = dlsym(module, "attention_v1");
+}
+
+int main(int argc, char **argv)
 {
     Suite *suite = suite_create("operations_refuse");
     TCase *tcase = tcase_create("operations_refuse");
+    if (argc > 1) take_module(argv[1]);
     tcase_set_timeout(tcase, 60);
     tcase_add_checked_fixture(tcase, open_fixture, close_fixture);
     tcase_add_test(tcase, embed_refuses);

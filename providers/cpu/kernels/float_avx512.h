@@ -44,7 +44,8 @@ INLINE vf vf_scale(vf p, vf z)
 }
 INLINE __m256 vf_fold(vf x)
 {
-    return _mm256_add_ps(_mm512_castps512_ps256(x), _mm512_extractf32x8_ps(x, 1));
+    return _mm256_add_ps(_mm512_castps512_ps256(x),
+                         _mm256_castpd_ps(_mm512_extractf64x4_pd(_mm512_castps_pd(x), 1)));
 }
 /* The sums of four vectors, each in the order of SPEC.md 2.4. */
 INLINE void vf_sums4(const vf *p, float *out)
