@@ -43,7 +43,7 @@ INLINE void TILE_NAME(f32_direct_tile_)(const cpu_f32_direct_args *args, const i
 #undef MULTIPLY
 #define NEXT(r) \
     for (uint32_t line = 0; line < unit_bytes(storage); line += 64) \
-        VEC_PREFETCH(p##r + 512 + line); \
+        VEC_PREFETCH(p##r + CPU_AHEAD + line); \
     p##r += unit_bytes(storage);
                 ROWS(NEXT)
 #undef NEXT
