@@ -25,7 +25,8 @@ INLINE vf vf_less(vf x, vf y)
 }
 INLINE vf vf_abs(vf x)
 {
-    return _mm512_abs_ps(x);
+    return _mm512_castsi512_ps(
+        _mm512_and_si512(_mm512_castps_si512(x), _mm512_set1_epi32(0x7fffffff)));
 }
 /* x < 0 ? a : b */
 INLINE vf vf_if_negative(vf x, vf a, vf b)
