@@ -17,7 +17,9 @@ int32_t cpu_check_rows(const tenon_view *view, uint64_t stride, uint64_t tokens,
 /* Row token of a view that was checked. */
 static inline const float *cpu_row(const tenon_view *view, uint64_t stride, uint64_t token)
 {
-    const uint8_t *start = (const uint8_t *)view->host + view->offset;
+    const uint8_t *start = view->host;
+    if (start == NULL) return NULL; /* rows of width 0 need no memory */
+    start += view->offset;
     return (const float *)(const void *)(start + token * stride);
 }
 

@@ -105,12 +105,13 @@ static inline op_request op_make(op_rig *self, int op, uint64_t tokens, tenon_we
 static inline int32_t op_call(tenon_queue *queue, int op, const op_request *request,
                               tenon_error *error)
 {
+    const void *call = request; /* every request starts the union; it may be NULL */
     switch (op) {
-    case OP_EMBED: return tenon_embed(queue, &request->embed, error);
-    case OP_RMSNORM: return tenon_rmsnorm(queue, &request->rmsnorm, error);
-    case OP_GATED: return tenon_gated(queue, &request->gated, error);
-    case OP_ADD: return tenon_add(queue, &request->add, error);
-    default: return tenon_argmax(queue, &request->argmax, error);
+    case OP_EMBED: return tenon_embed(queue, call, error);
+    case OP_RMSNORM: return tenon_rmsnorm(queue, call, error);
+    case OP_GATED: return tenon_gated(queue, call, error);
+    case OP_ADD: return tenon_add(queue, call, error);
+    default: return tenon_argmax(queue, call, error);
     }
 }
 

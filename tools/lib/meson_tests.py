@@ -45,7 +45,9 @@ def main():
         print(f"{'ok  ' if f == 0 else 'FAIL'} {test['name']}: {p} passed, {f} failed, {s} skipped "
               f"in {test['duration']:.1f} s")
         if f:
-            print(output[-4000:] + (test.get("stderr") or "")[-4000:])
+            # indented, so that the counts in it are not counted again
+            said = output[-4000:] + (test.get("stderr") or "")[-4000:]
+            print("\n".join("    " + line for line in said.splitlines()))
     if programs == 0:
         print("no test program ran")
         failed += 1
