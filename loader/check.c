@@ -121,6 +121,15 @@ static bool check_attention(const tenon_attention_v1 *self, loader_fault *fault)
            self->evict != NULL && self->clone != NULL && self->bytes != NULL;
 }
 
+/* All of it or none: a buffer that cannot be read back or freed is of no use. */
+static bool check_memory(const tenon_memory_v1 *self, loader_fault *fault)
+{
+    check_size(fault, "memory_v1.info_size", self->info_size, sizeof(tenon_memory_info));
+    check_size(fault, "memory_v1.error_size", self->error_size, sizeof(tenon_error));
+    return self->alloc != NULL && self->free != NULL && self->write != NULL && self->read != NULL &&
+           self->copy != NULL && self->fence != NULL && self->info != NULL;
+}
+
 void check_descriptors(const bound_symbols *bound, loader_module *module, loader_fault *fault)
 {
     if (fault->reason != TENON_REASON_NONE) return;
@@ -142,6 +151,7 @@ void check_descriptors(const bound_symbols *bound, loader_module *module, loader
         else \
             memset(&module->name, 0, sizeof module->name); \
     }
+    OPTIONAL_OPERATION(memory)
     OPTIONAL_OPERATION(embed)
     OPTIONAL_OPERATION(rmsnorm)
     OPTIONAL_OPERATION(attention)

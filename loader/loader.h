@@ -36,6 +36,7 @@ typedef struct loader_module {
     uint32_t offered; /* bit n: row n of symbols.def is offered */
     tenon_provider_v1 provider;
     tenon_qmatmul_v1 qmatmul;
+    tenon_memory_v1 memory;
     tenon_embed_v1 embed;
     tenon_rmsnorm_v1 rmsnorm;
     tenon_attention_v1 attention;

@@ -1,7 +1,7 @@
 /* Tenon ABI: what an inference engine includes, and all it needs.
  *
  *     host     finds, judges and loads providers; one per process is enough
- *       session  policy: which links may be tried, in which class; owns weights
+ *       session  policy: which links may be tried, in which class; owns weights, buffers, caches
  *         queue    an order of calls; one thread at a time
  *
  * The engine says what to compute. Who computes it is the session's policy; how is the provider's.
@@ -22,6 +22,7 @@
 #include <tenon/op/attention.h>
 #include <tenon/op/embed.h>
 #include <tenon/op/gated.h>
+#include <tenon/op/memory.h>
 #include <tenon/op/qmatmul.h>
 #include <tenon/op/rmsnorm.h>
 #include <tenon/types.h>

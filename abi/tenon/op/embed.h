@@ -21,7 +21,8 @@ typedef struct tenon_embed_call {
     uint32_t struct_size;
     uint32_t abi_version;
     void *weight;          /* engine: tenon_weight *; provider: tenon_prepared * of qmatmul_v1 */
-    tenon_view ids;        /* uint32 [tokens], 4-byte aligned; each below rows of the weight */
+    tenon_view ids;        /* uint32 [tokens], 4-byte aligned; in host memory each below rows of
+                              the weight, in a buffer others give rows of NaN (SPEC.md 1.8) */
     tenon_view y;          /* float32 [tokens][cols], 4-byte aligned */
     uint64_t tokens;       /* at least 1 */
     uint64_t y_row_stride; /* bytes from one token to the next, >= 4 * cols, multiple of 4 */
