@@ -436,6 +436,98 @@ START_TEST(copies)
 }
 END_TEST
 
+/* A call that failed half-way under mode pin: the copy it was writing is not taken for good. */
+START_TEST(half_written_copy)
+{
+    float wanted[OP_WIDTH], read[OP_WIDTH];
+    uint64_t i;
+    reset(0, "acme", FAKE_ADD | FAKE_MEMORY);
+    start(1);
+    op_open(&self, "acme", TENON_MODE_PIN);
+    make();
+    rig_ok(write_inputs());
+    rig_ok(tenon_buffer_write(queue(), it.s, 0, self.b, OP_TOKENS * ROW, &rig_error));
+    rig_ok(add(of(it.s, ROW), of(it.a, ROW), of(it.h, ROW), 1)); /* now it is there, too */
+    fake[0].op_status = TENON_TIMEOUT;
+    fake[0].op_half = true;
+    fake[0].op_from = fake[0].op_until = 2;
+    ck_assert_int_eq(add(of(it.a, 2 * ROW), of(it.a, 2 * ROW), of(it.s, 2 * ROW), 2),
+                     TENON_TIMEOUT);
+    fake[0].op_status = 0;
+    rig_ok(add(of(it.s, ROW), of(it.a, ROW), of(it.g, ROW), 1));
+    rig_ok(tenon_buffer_read(queue(), it.g, 0, read, ROW, &rig_error));
+    for (i = 0; i < OP_WIDTH; i++) wanted[i] = self.b[i] + self.a[i];
+    ck_assert_int_eq(memcmp(read, wanted, ROW), 0);
+    op_end(&self);
+}
+END_TEST
+
+/* Rows written with gaps leave what lies between them. */
+START_TEST(rows_with_gaps)
+{
+    float read[3 * OP_WIDTH];
+    uint64_t i;
+    tenon_add_call call = {TENON_HEAD(tenon_add_call), .tokens = 2, .width = OP_WIDTH};
+    reset(0, "acme", FAKE_ADD | FAKE_MEMORY);
+    start(1);
+    op_open(&self, "acme", TENON_MODE_PIN);
+    make();
+    rig_ok(write_inputs());
+    rig_ok(tenon_buffer_write(queue(), it.s, 0, self.b, 3 * ROW, &rig_error));
+    call.a = call.b = of(it.a, 2 * ROW);
+    call.y = of(it.s, 3 * ROW);
+    call.a_row_stride = call.b_row_stride = ROW;
+    call.y_row_stride = 2 * ROW;
+    rig_ok(tenon_add(queue(), &call, &rig_error));
+    rig_ok(tenon_buffer_read(queue(), it.s, 0, read, sizeof read, &rig_error));
+    ck_assert_int_eq(memcmp(read + OP_WIDTH, self.b + OP_WIDTH, ROW), 0);
+    for (i = 0; i < OP_WIDTH; i++) {
+        ck_assert(read[i] == self.a[i] + self.a[i]);
+        ck_assert(read[2 * OP_WIDTH + i] == self.a[OP_WIDTH + i] + self.a[OP_WIDTH + i]);
+    }
+    op_end(&self);
+}
+END_TEST
+
+/* The device goes while its inputs are moved there: it is not asked, the next link is. */
+START_TEST(lost_by_a_transfer)
+{
+    reset(0, "acme", ALL_OPS | FAKE_MEMORY);
+    fake[0].write_status = TENON_DEVICE_LOST;
+    start(1);
+    op_open(&self, "acme", TENON_MODE_PREFER);
+    make();
+    run_right();
+    ck_assert_uint_eq(fake[0].op_runs, 0);
+    op_end(&self);
+}
+END_TEST
+
+/* A lost buffer begins anew with the next write, wherever that starts; only what is lost is gone. */
+START_TEST(begun_anew)
+{
+    float read[OP_WIDTH];
+    reset(0, "acme", ALL_OPS | FAKE_MEMORY);
+    start(1);
+    op_open(&self, "acme", TENON_MODE_PREFER);
+    make();
+    run_right();
+    fake[0].late_status = TENON_LOST;
+    ck_assert_int_eq(read_outputs(), TENON_LOST);
+    if (_i == 0)
+        rig_ok(tenon_buffer_write(queue(), it.s, 2 * ROW, self.w, ROW, &rig_error));
+    else
+        rig_ok(add(of(it.a, ROW), of(it.b, ROW),
+                   (tenon_view){.buffer = it.s, .offset = 2 * ROW, .bytes = ROW}, 1));
+    rig_ok(tenon_buffer_read(queue(), it.s, 2 * ROW, read, ROW, &rig_error));
+    rig_fails(tenon_buffer_read(queue(), it.s, 0, read, ROW, &rig_error), TENON_STATE,
+              TENON_REASON_NOT_WRITTEN);
+    rig_fails(tenon_buffer_read(queue(), it.s, 2 * ROW, it.read_s, 2 * ROW, &rig_error),
+              TENON_STATE, TENON_REASON_NOT_WRITTEN);
+    op_end(&self);
+}
+END_TEST
+
 START_TEST(wrong_use)
 {
     tenon_session *other;
@@ -582,6 +674,10 @@ int main(void)
     tcase_add_test(tests, alloc_answers_nothing);
     tcase_add_test(tests, parts);
     tcase_add_loop_test(tests, copies, 0, 3);
+    tcase_add_test(tests, half_written_copy);
+    tcase_add_test(tests, rows_with_gaps);
+    tcase_add_test(tests, lost_by_a_transfer);
+    tcase_add_loop_test(tests, begun_anew, 0, 2);
     tcase_add_test(tests, wrong_use);
     tcase_add_test(tests, more_free_than_there_is);
     tcase_add_loop_test(tests, product, 0, 4);
