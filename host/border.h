@@ -77,6 +77,15 @@ int32_t border_memory_copy(tenon_queue *queue, session_link *link, tenon_device_
 int32_t border_memory_fence(tenon_queue *queue, session_link *link, tenon_error *error);
 int32_t border_memory_info(session_link *link, tenon_memory_info *out, tenon_error *error);
 
+/* The functions of graph_v1 on a link that offers it. */
+int32_t border_graph_begin(tenon_queue *queue, session_link *link, tenon_error *error);
+int32_t border_graph_end(tenon_queue *queue, session_link *link, tenon_device_graph **out,
+                         tenon_error *error);
+void border_graph_abort(tenon_queue *queue, session_link *link);
+int32_t border_graph_launch(tenon_queue *queue, session_link *link, tenon_device_graph *graph,
+                            tenon_error *error);
+void border_graph_release(session_link *link, tenon_device_graph *graph);
+
 /* The provider broke the contract: says so once and quarantines it. [any thread] */
 void border_broke(host_provider *provider, const char *how);
 

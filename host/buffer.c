@@ -4,6 +4,7 @@
 #include "border.h"
 #include "counters.h"
 #include "failure.h"
+#include "graph.h"
 #include "operation.h"
 #include "queue.h"
 
@@ -129,10 +130,16 @@ static int32_t check_range(const tenon_queue *queue, const tenon_buffer *buffer,
     return TENON_OK;
 }
 
-static int32_t busy(tenon_error *error)
+static int32_t enter(tenon_queue *queue, tenon_error *error)
 {
-    return tenon_fail(error, TENON_STATE, TENON_REASON_IN_USE, TENON_SCOPE_CALL,
-                      "another thread is in a call on this queue");
+    int32_t status;
+
+    if (!queue_enter(queue))
+        return tenon_fail(error, TENON_STATE, TENON_REASON_IN_USE, TENON_SCOPE_CALL,
+                          "another thread is in a call on this queue");
+    status = graph_check_idle(queue, error);
+    if (status != TENON_OK) queue_leave(queue);
+    return status;
 }
 
 /* Makes the host copy one that bytes [offset, offset + bytes) may be written to. */
@@ -155,7 +162,8 @@ int32_t TENON_CALL tenon_buffer_write(struct tenon_queue *queue, tenon_buffer *b
     if (status != TENON_OK) return status;
     if (bytes == 0) return TENON_OK;
     if (from == NULL) return bad(error, TENON_REASON_NULL_POINTER, "from", "is NULL");
-    if (!queue_enter(queue)) return busy(error);
+    status = enter(queue, error);
+    if (status != TENON_OK) return status;
     pthread_mutex_lock(&buffer->lock);
     result = open_host(queue, buffer, offset, bytes, &answer);
     if (result == TRANSFER_OK) {
@@ -179,7 +187,8 @@ int32_t TENON_CALL tenon_buffer_read(struct tenon_queue *queue, tenon_buffer *bu
     if (to == NULL) return bad(error, TENON_REASON_NULL_POINTER, "to", "is NULL");
     status = transfer_check_written(buffer, offset, offset + bytes, error);
     if (status != TENON_OK) return status;
-    if (!queue_enter(queue)) return busy(error);
+    status = enter(queue, error);
+    if (status != TENON_OK) return status;
     pthread_mutex_lock(&buffer->lock);
     status = TENON_LOST;
     if ((atomic_load(&buffer->valid) & 1u) != 0) {
@@ -243,7 +252,8 @@ int32_t TENON_CALL tenon_buffer_copy(struct tenon_queue *queue, tenon_buffer *to
     if (bytes == 0) return TENON_OK;
     status = transfer_check_written(from, from_offset, from_offset + bytes, error);
     if (status != TENON_OK) return status;
-    if (!queue_enter(queue)) return busy(error);
+    status = enter(queue, error);
+    if (status != TENON_OK) return status;
     first = to->address < from->address ? to : from; /* two locks: always in one order */
     second = first == to ? from : to;
     pthread_mutex_lock(&first->lock);
@@ -272,7 +282,8 @@ int32_t TENON_CALL tenon_queue_fence(struct tenon_queue *queue, tenon_error *err
 
     if (queue == NULL) return bad(error, TENON_REASON_NULL_POINTER, "queue", "is NULL");
     if (fork_guard_crossed(queue->fork_mark)) return fail_forked(error);
-    if (!queue_enter(queue)) return busy(error);
+    status = enter(queue, error);
+    if (status != TENON_OK) return status;
     for (i = 0; i < queue->session->link_count; i++) {
         session_link *link = &queue->session->links[i];
         if (!operation_offered(link, OPERATION_MEMORY) || link_out(link) != 0) continue;

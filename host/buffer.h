@@ -32,6 +32,11 @@ void transfer_written(session_link *link, const tenon_view *theirs, const byte_r
 /* The call failed and may have written a part of it: that copy is valid only where it is the last. */
 void transfer_spoiled(session_link *link, const tenon_view *theirs, const tenon_view *out);
 
+/* A view as a link would be handed it, whatever it holds: room is made where there is none.
+ * TRANSFER_FAILED: only as a view of host memory. */
+transfer_result transfer_place(tenon_queue *queue, session_link *link, const tenon_view *theirs,
+                               tenon_view *out, tenon_error *error);
+
 /* For buffer.c. All want buffer->lock. */
 /* Makes the host copy valid, whole. */
 transfer_result transfer_to_host(tenon_queue *queue, tenon_buffer *buffer, tenon_error *error);

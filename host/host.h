@@ -5,10 +5,11 @@
  *            ├── queue ── seat (what a queue keeps per link)
  *            ├── weight ── slot (what a weight is on each link)
  *            ├── cache  (on one link for its life)
+ *            ├── graph  (calls, and what one link recorded of them)
  *            └── buffer ── copy (what a buffer is on each link, and in host memory)
  *
  * Locks, in the order in which they may be taken: session.lock, cache.lock, weight.lock,
- * buffer.lock, host.lock.
+ * buffer.lock, graph.lock, host.lock.
  * A product takes none of them while all goes well: it reads weight.home and the state of a link, and
  * drains (release, update) wait until queues have left the calls that could have read the old
  * values. Providers are called under weight.lock (prepare) and host.lock (open), never log. */
@@ -92,7 +93,8 @@ struct host_device {
 #define OPERATION_ARGMAX 5u
 #define OPERATION_ATTENTION 6u
 #define OPERATION_MEMORY 7u /* transfers of buffers */
-#define OPERATIONS 8u
+#define OPERATION_GRAPH 8u  /* launches */
+#define OPERATIONS 9u
 
 /* What is counted per operation and link, in outputs (tenon_counter). */
 #define COUNT_CALLS 0u
@@ -131,12 +133,14 @@ struct tenon_session {
     uint32_t arith; /* TENON_CLASS_*, never 0 */
     bool allow_approx;
     atomic_bool said_reference[OPERATIONS]; /* that the reference took over */
-    pthread_mutex_t lock;                   /* the four lists */
+    pthread_mutex_t lock;                   /* the five lists */
     tenon_queue *queues;
     tenon_weight *weights;
     tenon_cache *caches;
     tenon_buffer *buffers;
+    tenon_graph *graphs;
     tenon_queue *own_queue;
+    _Atomic uint64_t weight_epoch; /* grows when a weight moves, changes or goes */
     uint32_t link_count;
     session_link links[]; /* [link_count] */
 };
@@ -164,6 +168,7 @@ struct tenon_queue {
     struct_room error;     /* all zero past its head */
     tenon_error failure;   /* of the last run that was not OK */
     tenon_error verdict;   /* what a call answers when nobody runs it */
+    tenon_graph *capture;  /* what is being recorded; NULL: nothing */
     queue_seat seats[];    /* [session.link_count] */
 };
 
@@ -205,6 +210,7 @@ struct tenon_cache {
     uint64_t kv_row_bytes; /* 4 * kv_heads * head_size, checked when it was made */
     pthread_mutex_t lock;  /* everything below, and one call at a time on the cache */
     uint64_t length;       /* positions held, as the calls on it add up */
+    uint64_t recorded;     /* positions that the recording under way appends */
     bool lost;             /* answers TENON_LOST from now on; why says what happened */
     tenon_error why;
 };

@@ -9,6 +9,7 @@
 #include "buffer.h"
 #include "counters.h"
 #include "failure.h"
+#include "graph.h"
 #include "queue.h"
 #include "slot.h"
 
@@ -114,25 +115,39 @@ static int32_t ask(tenon_queue *queue, session_link *link, uint32_t index,
     return status;
 }
 
-static int32_t run_call(tenon_queue *queue, uint32_t index, operation_request *request,
-                        tenon_error *error)
+int32_t operation_check(const tenon_session *session, uint32_t index, operation_request *request,
+                        operation_facts *facts, tenon_error *error)
 {
-    tenon_session *session = queue->session;
-    const operation_row *row = operation_at(index);
-    operation_facts facts = {.tokens = 0, .weight = NULL, .view_count = 0, .buffers = false};
-    tenon_view theirs[OPERATION_VIEWS];
     const byte_rows *y;
     uint32_t i;
+    int32_t status;
+
+    facts->tokens = 0;
+    facts->weight = NULL;
+    facts->view_count = 0;
+    facts->buffers = false;
+    status = operation_at(index)->check(session, request, facts, error);
+    if (status != TENON_OK) return status;
+    y = &facts->views[facts->view_count - 1];
+    for (i = 0; i + 1 < facts->view_count; i++)
+        if (byte_rows_overlap(&facts->views[i], y))
+            return fail_text(error, TENON_ARG, TENON_REASON_OVERLAP, TENON_SCOPE_CALL, 0, 0,
+                             "y: overlaps %s (R12)", facts->names[i]);
+    return TENON_OK;
+}
+
+int32_t operation_perform(tenon_queue *queue, uint32_t index, operation_request *request,
+                          tenon_error *error)
+{
+    tenon_session *session = queue->session;
+    tenon_view theirs[OPERATION_VIEWS];
+    operation_facts facts;
+    uint32_t i;
     bool asked = false;
-    int32_t status = row->check(session, request, &facts, error);
+    int32_t status = operation_check(session, index, request, &facts, error);
 
     if (status != TENON_OK) return status;
-    y = &facts.views[facts.view_count - 1];
     for (i = 0; i < facts.view_count; i++) theirs[i] = *facts.at[i];
-    for (i = 0; i + 1 < facts.view_count; i++)
-        if (byte_rows_overlap(&facts.views[i], y))
-            return fail_text(error, TENON_ARG, TENON_REASON_OVERLAP, TENON_SCOPE_CALL, 0, 0,
-                             "y: overlaps %s (R12)", facts.names[i]);
     if (facts.weight != NULL && atomic_load(&facts.weight->home) == NULL)
         return tenon_fail(error, TENON_STATE, TENON_REASON_UPDATING, TENON_SCOPE_WEIGHT,
                           "the weight of the call is being updated");
@@ -173,7 +188,8 @@ static int32_t operate(tenon_queue *queue, uint32_t index, const void *theirs, t
     if (!queue_enter(queue))
         return tenon_fail(error, TENON_STATE, TENON_REASON_IN_USE, TENON_SCOPE_CALL,
                           "another thread is in a call on this queue");
-    status = run_call(queue, index, &request, error);
+    status = queue->capture == NULL ? operation_perform(queue, index, &request, error)
+                                    : graph_record_operation(queue, index, &request, error);
     queue_leave(queue);
     return status;
 }

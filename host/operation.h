@@ -69,6 +69,13 @@ static inline bool operation_open(const session_link *link, uint32_t index, uint
            link_out(link) == 0;
 }
 
+/* Checks a request and what its views share, fills *facts. TENON_OK or TENON_ARG. */
+int32_t operation_check(const tenon_session *session, uint32_t index, operation_request *request,
+                        operation_facts *facts, tenon_error *error);
+/* Checks a request and has it computed by the first link that does. Inside a call of the queue. */
+int32_t operation_perform(tenon_queue *queue, uint32_t index, operation_request *request,
+                          tenon_error *error);
+
 /* operation_check.c: the checks of the table. */
 int32_t operation_check_embed(const tenon_session *session, operation_request *request,
                               operation_facts *facts, tenon_error *error);

@@ -7,6 +7,7 @@
 #include "buffer.h"
 #include "counters.h"
 #include "failure.h"
+#include "graph.h"
 #include "qmatmul_check.h"
 #include "queue.h"
 #include "slot.h"
@@ -48,27 +49,13 @@ static int32_t move_on(work *self, uint32_t output, uint32_t from)
     return TENON_INTERNAL;
 }
 
-/* What a view of the call touches; the call has been checked. */
-static byte_rows rows_of(const work *self, const tenon_view *view, uint64_t width, uint64_t stride)
-{
-    return (byte_rows){view_base(view) + view->offset, width, stride, self->call->tokens};
-}
-
-static byte_rows rows_of_output(const work *self, uint32_t which)
-{
-    const tenon_output *output = &self->call->outputs[which];
-    const tenon_weight *weight = output->weight;
-    return rows_of(self, &output->y, weight->y_row_bytes, output->row_stride);
-}
-
 /* Puts the views of the link into a copy of the call, as far as the group needs it. */
 static transfer_result place_views(const work *self, const group *members, tenon_qmatmul_call *out,
                                    tenon_error *error)
 {
     session_link *link = members->slots[0]->link;
     const tenon_qmatmul_call *call = self->call;
-    const tenon_weight *first = call->outputs[0].weight;
-    byte_rows rows = rows_of(self, &call->x, first->x_row_bytes, call->x_row_stride);
+    byte_rows rows = qmatmul_x_rows(call);
     transfer_result result;
     uint32_t i;
 
@@ -76,7 +63,7 @@ static transfer_result place_views(const work *self, const group *members, tenon
     result = transfer_in(self->queue, link, &call->x, &rows, &out->x, error);
     for (i = 0; i < members->count && result == TRANSFER_OK; i++) {
         uint32_t which = members->which[i];
-        rows = rows_of_output(self, which);
+        rows = qmatmul_y_rows(call, which);
         result = transfer_out(self->queue, link, &call->outputs[which].y, &rows,
                               &out->outputs[which].y, error);
     }
@@ -100,7 +87,7 @@ static int32_t run_with_buffers(work *self, const group *members)
     for (i = 0; i < members->count; i++) {
         uint32_t which = members->which[i];
         const tenon_view *theirs = &self->call->outputs[which].y;
-        byte_rows rows = rows_of_output(self, which);
+        byte_rows rows = qmatmul_y_rows(self->call, which);
         if (status == TENON_OK)
             transfer_written(link, theirs, &rows, &placed.outputs[which].y);
         else if (status != TENON_DECLINED)
@@ -167,7 +154,7 @@ static int32_t settle(work *self, const group *members)
     return TENON_OK;
 }
 
-static int32_t run_call(tenon_queue *queue, const tenon_qmatmul_call *call, tenon_error *error)
+int32_t qmatmul_perform(tenon_queue *queue, const tenon_qmatmul_call *call, tenon_error *error)
 {
     work self = {.queue = queue, .call = call, .left = 0, .buffers = call->x.buffer != NULL};
     uint32_t i;
@@ -219,7 +206,8 @@ int32_t TENON_CALL tenon_qmatmul(struct tenon_queue *queue, const tenon_qmatmul_
     if (!queue_enter(queue))
         return tenon_fail(error, TENON_STATE, TENON_REASON_IN_USE, TENON_SCOPE_CALL,
                           "another thread is in a call on this queue");
-    status = run_call(queue, call, error);
+    status = queue->capture == NULL ? qmatmul_perform(queue, call, error)
+                                    : graph_record_qmatmul(queue, call, error);
     queue_leave(queue);
     return status;
 }

@@ -303,6 +303,27 @@ transfer_result transfer_out(tenon_queue *queue, session_link *link, const tenon
     return result;
 }
 
+transfer_result transfer_place(tenon_queue *queue, session_link *link, const tenon_view *theirs,
+                               tenon_view *out, tenon_error *error)
+{
+    tenon_buffer *buffer = theirs->buffer;
+    uint32_t place = place_for(buffer, link);
+    bool given_up = place == HOST_PLACE;
+    transfer_result result = TRANSFER_OK;
+
+    pthread_mutex_lock(&buffer->lock);
+    if (!given_up) result = link_room(queue, link, buffer, &given_up, error);
+    pthread_mutex_unlock(&buffer->lock);
+    if (result != TRANSFER_OK) return result;
+    if (given_up) {
+        fail_text(error, TENON_NOMEM, TENON_REASON_OUT_OF_MEMORY, TENON_SCOPE_CALL, buffer->bytes,
+                  0, "a buffer has no copy there");
+        return TRANSFER_FAILED;
+    }
+    *out = view_of(buffer, link, place, theirs);
+    return TRANSFER_OK;
+}
+
 void transfer_written(session_link *link, const tenon_view *theirs, const byte_rows *rows,
                       const tenon_view *out)
 {
