@@ -46,6 +46,8 @@ static struct {
     uint64_t times;
     uint64_t weights, caches, cache_at; /* alive; caches: creation number cache_at fails */
     uint64_t cache_makes, most_tokens;
+    bool capture;              /* graphs are captured; else they only could be made call by call */
+    uint64_t graphs, launches; /* alive, made */
     struct tenon_cache *live[256];
     struct tenon_buffer *buffers[256];
     uint64_t buffer_count, buffer_makes, buffer_at; /* creation number buffer_at fails */
@@ -192,7 +194,43 @@ int32_t tenon_weight_info(tenon_weight *weight, tenon_weight_information *out, t
     return TENON_OK;
 }
 
-int32_t tenon_embed(tenon_queue *queue, const tenon_embed_call *call, tenon_error *error)
+/* ---- graphs: a tape of calls, made again at each launch ---- */
+
+enum { ON_EMBED, ON_RMSNORM, ON_QMATMUL, ON_GATED, ON_ADD, ON_ARGMAX, ON_APPEND, ON_ATTENTION };
+
+typedef struct taped {
+    int kind;
+    union {
+        tenon_embed_call embed;
+        tenon_rmsnorm_call rmsnorm;
+        tenon_qmatmul_call qmatmul;
+        tenon_gated_call gated;
+        tenon_add_call add;
+        tenon_argmax_call argmax;
+        tenon_append_call append;
+        tenon_attention_call attention;
+    } call;
+} taped;
+
+struct tenon_graph {
+    taped calls[256];
+    size_t count;
+};
+static tenon_graph *tape;
+
+/* true: the call went to the tape. */
+static bool taking(int kind, const void *call, size_t size)
+{
+    if (tape == NULL) return false;
+    must(tape->count < 256);
+    tape->calls[tape->count].kind = kind;
+    memcpy(&tape->calls[tape->count++].call, call, size);
+    return true;
+}
+#define TAKE(kind) \
+    if (taking((kind), call, sizeof *call)) return TENON_OK
+
+static int32_t do_embed(tenon_queue *queue, const tenon_embed_call *call, tenon_error *error)
 {
     const tenon_weight *w = call->weight;
     const uint32_t *ids = at(&call->ids);
@@ -208,7 +246,7 @@ int32_t tenon_embed(tenon_queue *queue, const tenon_embed_call *call, tenon_erro
     return TENON_OK;
 }
 
-int32_t tenon_rmsnorm(tenon_queue *queue, const tenon_rmsnorm_call *call, tenon_error *error)
+static int32_t do_rmsnorm(tenon_queue *queue, const tenon_rmsnorm_call *call, tenon_error *error)
 {
     const float *x = at(&call->x), *w = at(&call->w);
     float *y = to(&call->y);
@@ -226,7 +264,7 @@ int32_t tenon_rmsnorm(tenon_queue *queue, const tenon_rmsnorm_call *call, tenon_
     return TENON_OK;
 }
 
-int32_t tenon_qmatmul(tenon_queue *queue, const tenon_qmatmul_call *call, tenon_error *error)
+static int32_t do_qmatmul(tenon_queue *queue, const tenon_qmatmul_call *call, tenon_error *error)
 {
     const float *x = at(&call->x);
     uint32_t n;
@@ -250,7 +288,7 @@ int32_t tenon_qmatmul(tenon_queue *queue, const tenon_qmatmul_call *call, tenon_
     return TENON_OK;
 }
 
-int32_t tenon_gated(tenon_queue *queue, const tenon_gated_call *call, tenon_error *error)
+static int32_t do_gated(tenon_queue *queue, const tenon_gated_call *call, tenon_error *error)
 {
     const float *gate = at(&call->gate), *up = at(&call->up);
     float *y = to(&call->y);
@@ -263,7 +301,7 @@ int32_t tenon_gated(tenon_queue *queue, const tenon_gated_call *call, tenon_erro
     return TENON_OK;
 }
 
-int32_t tenon_add(tenon_queue *queue, const tenon_add_call *call, tenon_error *error)
+static int32_t do_add(tenon_queue *queue, const tenon_add_call *call, tenon_error *error)
 {
     const float *a = at(&call->a), *b = at(&call->b);
     float *y = to(&call->y);
@@ -276,7 +314,7 @@ int32_t tenon_add(tenon_queue *queue, const tenon_add_call *call, tenon_error *e
     return TENON_OK;
 }
 
-int32_t tenon_argmax(tenon_queue *queue, const tenon_argmax_call *call, tenon_error *error)
+static int32_t do_argmax(tenon_queue *queue, const tenon_argmax_call *call, tenon_error *error)
 {
     const float *x = at(&call->x);
     uint32_t *y = to(&call->y), best = TENON_ARGMAX_NONE;
@@ -373,7 +411,7 @@ int32_t tenon_cache_evict(tenon_queue *queue, tenon_cache *cache, uint64_t first
     return TENON_OK;
 }
 
-int32_t tenon_append(tenon_queue *queue, const tenon_append_call *call, tenon_error *error)
+static int32_t do_append(tenon_queue *queue, const tenon_append_call *call, tenon_error *error)
 {
     tenon_cache *cache = call->cache;
     uint64_t row = cache->desc.kv_heads * cache->desc.head_size;
@@ -423,7 +461,8 @@ static void attend(const tenon_cache *cache, const float *q, uint64_t position, 
         for (i = 0; i < size; i++) y[i] += weight[t] / sum * cache->v[t * row + group * size + i];
 }
 
-int32_t tenon_attention(tenon_queue *queue, const tenon_attention_call *call, tenon_error *error)
+static int32_t do_attention(tenon_queue *queue, const tenon_attention_call *call,
+                            tenon_error *error)
 {
     const tenon_cache *cache = call->cache;
     const float *q = at(&call->q);
@@ -440,6 +479,118 @@ int32_t tenon_attention(tenon_queue *queue, const tenon_attention_call *call, te
                    h / (call->heads / cache->desc.kv_heads), call->scale,
                    y + (s * call->heads + h) * size);
     return TENON_OK;
+}
+
+int32_t tenon_embed(tenon_queue *queue, const tenon_embed_call *call, tenon_error *error)
+{
+    TAKE(ON_EMBED);
+    return do_embed(queue, call, error);
+}
+
+int32_t tenon_rmsnorm(tenon_queue *queue, const tenon_rmsnorm_call *call, tenon_error *error)
+{
+    TAKE(ON_RMSNORM);
+    return do_rmsnorm(queue, call, error);
+}
+
+int32_t tenon_qmatmul(tenon_queue *queue, const tenon_qmatmul_call *call, tenon_error *error)
+{
+    TAKE(ON_QMATMUL);
+    return do_qmatmul(queue, call, error);
+}
+
+int32_t tenon_gated(tenon_queue *queue, const tenon_gated_call *call, tenon_error *error)
+{
+    TAKE(ON_GATED);
+    return do_gated(queue, call, error);
+}
+
+int32_t tenon_add(tenon_queue *queue, const tenon_add_call *call, tenon_error *error)
+{
+    TAKE(ON_ADD);
+    return do_add(queue, call, error);
+}
+
+int32_t tenon_argmax(tenon_queue *queue, const tenon_argmax_call *call, tenon_error *error)
+{
+    TAKE(ON_ARGMAX);
+    return do_argmax(queue, call, error);
+}
+
+int32_t tenon_append(tenon_queue *queue, const tenon_append_call *call, tenon_error *error)
+{
+    TAKE(ON_APPEND);
+    return do_append(queue, call, error);
+}
+
+int32_t tenon_attention(tenon_queue *queue, const tenon_attention_call *call, tenon_error *error)
+{
+    TAKE(ON_ATTENTION);
+    return do_attention(queue, call, error);
+}
+
+int32_t tenon_graph_begin(tenon_queue *queue, tenon_error *error)
+{
+    (void)error;
+    must(queue == &the_queue && tape == NULL);
+    tape = calloc(1, sizeof *tape);
+    must(tape != NULL);
+    return TENON_OK;
+}
+
+int32_t tenon_graph_end(tenon_queue *queue, tenon_graph **out, tenon_error *error)
+{
+    (void)queue;
+    (void)error;
+    must(tape != NULL && tape->count > 0);
+    *out = tape;
+    tape = NULL;
+    machine.graphs++;
+    return TENON_OK;
+}
+
+void tenon_graph_abort(tenon_queue *queue)
+{
+    (void)queue;
+    free(tape);
+    tape = NULL;
+}
+
+void tenon_graph_destroy(tenon_graph *graph)
+{
+    if (graph == NULL) return;
+    machine.graphs--;
+    free(graph);
+}
+
+int32_t tenon_graph_info(tenon_graph *graph, tenon_graph_information *out, tenon_error *error)
+{
+    (void)error;
+    out->calls = graph->count;
+    out->captured = machine.capture;
+    return TENON_OK;
+}
+
+int32_t tenon_graph_launch(tenon_queue *queue, tenon_graph *graph, tenon_error *error)
+{
+    int32_t status = TENON_OK;
+    size_t i;
+    must(machine.capture && tape == NULL);
+    machine.launches++;
+    for (i = 0; i < graph->count && status == TENON_OK; i++) {
+        const taped *one = &graph->calls[i];
+        switch (one->kind) {
+        case ON_EMBED: status = do_embed(queue, &one->call.embed, error); break;
+        case ON_RMSNORM: status = do_rmsnorm(queue, &one->call.rmsnorm, error); break;
+        case ON_QMATMUL: status = do_qmatmul(queue, &one->call.qmatmul, error); break;
+        case ON_GATED: status = do_gated(queue, &one->call.gated, error); break;
+        case ON_ADD: status = do_add(queue, &one->call.add, error); break;
+        case ON_ARGMAX: status = do_argmax(queue, &one->call.argmax, error); break;
+        case ON_APPEND: status = do_append(queue, &one->call.append, error); break;
+        default: status = do_attention(queue, &one->call.attention, error); break;
+        }
+    }
+    return status;
 }
 
 #endif

@@ -121,6 +121,7 @@ static void close_model(model *self)
     ck_assert_uint_eq(machine.weights, 0);
     ck_assert_uint_eq(machine.caches, 0);
     ck_assert_uint_eq(machine.buffer_count, 0);
+    ck_assert_uint_eq(machine.graphs, 0);
 }
 
 /* Feeds, and brings the logits of what follows to the host. NULL: none are wanted. */
@@ -186,10 +187,11 @@ static uint64_t live_well(const model *of)
 }
 
 /* Loses all caches at one call, in turn at every single one (TENON_LONG) or at some of all kinds. */
-static void lose_everywhere(const char *kind, uint64_t times)
+static void lose_everywhere(const char *kind, uint64_t times, bool capture)
 {
     model *of = open_model(kind);
     uint64_t calls = live_well(of), n;
+    machine.capture = capture;
     ck_assert_uint_gt(calls, 500);
     for (n = 1; n <= calls; n += getenv("TENON_LONG") != NULL ? 1 : 11) {
         engine_fault fault;
@@ -213,19 +215,19 @@ static void lose_everywhere(const char *kind, uint64_t times)
 
 START_TEST(lost_once_llama)
 {
-    lose_everywhere("llama", 1);
+    lose_everywhere("llama", 1, _i == 1);
 }
 END_TEST
 
 START_TEST(lost_once_gemma3)
 {
-    lose_everywhere("gemma3", 1);
+    lose_everywhere("gemma3", 1, _i == 1);
 }
 END_TEST
 
 START_TEST(lost_while_replayed)
 {
-    lose_everywhere("llama", 3);
+    lose_everywhere("llama", 3, _i == 1);
 }
 END_TEST
 
@@ -255,11 +257,12 @@ START_TEST(failed_step_leaves_no_trace)
     uint64_t calls, n;
     engine_fault fault;
     engine *self = open_engine(of);
-    size_t length;
+    size_t length, fresh = _i == 1 ? 1 : 4;
+    machine.capture = _i == 1; /* one token: as one */
     for (i = 0; i < 12; i++) ids[i] = i * 3 % VOCABULARY;
     ck_assert(feed(self, ids, 8, NULL, &fault));
     machine.calls = 0;
-    ck_assert(engine_feed(self, ids + 8, 4, true, &fault));
+    ck_assert(engine_feed(self, ids + 8, fresh, true, &fault));
     calls = machine.calls;
     ck_assert(engine_logits(self, wanted, &fault));
     for (n = 1; n <= calls; n++) {
@@ -267,13 +270,13 @@ START_TEST(failed_step_leaves_no_trace)
         machine.calls = 0;
         machine.fail_at = n;
         machine.status = TENON_NOMEM;
-        ck_assert(!engine_feed(self, ids + 8, 4, true, &fault));
+        ck_assert(!engine_feed(self, ids + 8, fresh, true, &fault));
         ck_assert_int_eq(fault.kind, FAULT_CALL);
         ck_assert_ptr_nonnull(strstr(fault.text, "made to fail"));
         engine_tokens(self, &length);
         ck_assert_uint_eq(length, 8);
         machine.fail_at = 0;
-        ck_assert_msg(feed(self, ids + 8, 4, logits, &fault), "%s", fault.text);
+        ck_assert_msg(feed(self, ids + 8, fresh, logits, &fault), "%s", fault.text);
         ck_assert_int_eq(memcmp(logits, wanted, sizeof wanted), 0);
     }
     engine_close(self);
@@ -419,6 +422,54 @@ START_TEST(buffers_that_cannot_be_made)
 }
 END_TEST
 
+/* A step of one token is recorded once and launched; its argmax is there without asking. */
+START_TEST(decode_as_one)
+{
+    model *of = open_model("llama");
+    engine *self = open_engine(of);
+    engine_fault fault;
+    uint32_t id, wanted[12], i;
+    uint64_t calls;
+    for (i = 0, id = 3; i < 12; i++) {
+        ck_assert(engine_feed(self, &id, 1, true, &fault));
+        ck_assert(engine_logits(self, right + i * VOCABULARY, &fault));
+        ck_assert(engine_largest(self, &id, &fault));
+        wanted[i] = id;
+    }
+    ck_assert_uint_eq(machine.launches, 0);
+    engine_close(self);
+    machine.capture = true;
+    self = open_engine(of);
+    for (i = 0, id = 3; i < 12; i++) {
+        ck_assert(engine_feed(self, &id, 1, true, &fault));
+        ck_assert(engine_largest(self, &id, &fault));
+        ck_assert_uint_eq(id, wanted[i]);
+        ck_assert(engine_logits(self, got + i * VOCABULARY, &fault));
+        if (i == 6) { /* tokens in between that come by other ways */
+            uint32_t more[2] = {5, 6};
+            ck_assert(engine_feed(self, more, 2, true, &fault));
+            ck_assert(engine_truncate(self, 7, &fault));
+        }
+        ck_assert_uint_eq(machine.launches, i + 1);
+    }
+    check_same(got, right);
+    ck_assert_uint_eq(machine.graphs, 1);
+    /* lost when asked: replayed without it, then recorded anew */
+    calls = machine.calls;
+    machine.status = TENON_LOST;
+    machine.fail_at = calls + 1;
+    ck_assert(engine_largest(self, &id, &fault));
+    ck_assert_uint_eq(id, wanted[11]);
+    ck_assert_uint_eq(engine_replays(self), 1);
+    ck_assert_uint_eq(machine.graphs, 0);
+    machine.fail_at = 0;
+    ck_assert(engine_feed(self, &id, 1, true, &fault));
+    ck_assert_uint_eq(machine.launches, 13);
+    engine_close(self);
+    close_model(of);
+}
+END_TEST
+
 typedef struct row_check {
     size_t next, stop_at;
     float *rows;
@@ -559,17 +610,18 @@ int main(void)
     Suite *suite = suite_create("engine");
     TCase *tests = tcase_create("engine");
     tcase_set_timeout(tests, 240);
-    tcase_add_test(tests, lost_once_llama);
-    tcase_add_test(tests, lost_once_gemma3);
-    tcase_add_test(tests, lost_while_replayed);
+    tcase_add_loop_test(tests, lost_once_llama, 0, 2);
+    tcase_add_loop_test(tests, lost_once_gemma3, 0, 2);
+    tcase_add_loop_test(tests, lost_while_replayed, 0, 2);
     tcase_add_test(tests, lost_for_ever);
-    tcase_add_test(tests, failed_step_leaves_no_trace);
+    tcase_add_loop_test(tests, failed_step_leaves_no_trace, 0, 2);
     tcase_add_test(tests, caches_that_cannot_be_made);
     tcase_add_test(tests, wrong_use);
     tcase_add_test(tests, logits_that_are_no_numbers);
     tcase_add_test(tests, logits_when_asked_for);
     tcase_add_test(tests, lost_when_asked);
     tcase_add_test(tests, buffers_that_cannot_be_made);
+    tcase_add_test(tests, decode_as_one);
     tcase_add_test(tests, scored_rows);
     tcase_add_test(tests, history_keeps_what_left_a_trace);
     tcase_add_test(tests, rotation_tables);

@@ -61,7 +61,7 @@ static void open_step(const char *chain, uint32_t mode)
     it.k = buffer(STEP_WIDTH);
     it.q = buffer(Q_ROW);
     it.y = buffer(Q_ROW);
-    it.s = buffer(Q_ROW);
+    it.s = buffer(Q_ROW + 4); /* more than the step writes */
     it.p = buffer(RIG_ROWS);
     rig_ok(tenon_buffer_write(queue(), it.w, 0, it.norm, sizeof it.norm, &rig_error));
     self.cache = cache();
@@ -236,10 +236,12 @@ START_TEST(captured)
     tenon_graph *graph;
     tenon_graph_information was;
     uint64_t length = 0, transfers;
+    float rest[4];
     reset(ALL);
     fake[0].no_queue = _i == 1;
     start_graphs(1);
     open_step("acme", 0);
+    rig_ok(tenon_buffer_write(queue(), it.s, Q_ROW * 4, it.norm, 16, &rig_error));
     graph = record();
     was = info(graph);
     ck_assert_uint_eq(was.captured, 1);
@@ -260,6 +262,8 @@ START_TEST(captured)
     ck_assert_uint_eq(op_counter(self.session, "qmatmul", 0).calls, LIFE);
     rig_ok(tenon_cache_length(self.cache, &length, &rig_error));
     ck_assert_uint_eq(length, 6);
+    rig_ok(tenon_buffer_read(queue(), it.s, Q_ROW * 4, rest, sizeof rest, &rig_error));
+    ck_assert_int_eq(memcmp(rest, it.norm, sizeof rest), 0);
     transfers = op_counter(self.session, "memory", 0).calls;
     rig_ok(tenon_graph_launch(queue(), graph, &rig_error));
     ck_assert_uint_eq(op_counter(self.session, "memory", 0).calls, transfers); /* all is there */
@@ -389,6 +393,7 @@ START_TEST(wrong_use)
     float host[STEP_WIDTH] = {0};
     uint32_t id = 0, i;
     tenon_add_call add = {TENON_HEAD(tenon_add_call), .tokens = 1, .width = 4};
+    tenon_attention_call rows;
     reset(ALL);
     start_graphs(1);
     open_step("acme", TENON_MODE_PREFER);
@@ -414,6 +419,12 @@ START_TEST(wrong_use)
     tenon_graph_abort(queue());
     tenon_graph_abort(NULL);
     graph = record();
+    rig_ok(tenon_graph_begin(queue(), &rig_error)); /* what was recorded before has no part in it */
+    rows = attending(self.cache, 0, 1);
+    rows.q = all(it.q, Q_ROW);
+    rows.y = all(it.y, Q_ROW);
+    rig_fails(tenon_attention(queue(), &rows, &rig_error), TENON_ARG, TENON_REASON_INDEX);
+    tenon_graph_abort(queue());
     rig_fails(tenon_graph_launch(queue(), graph, &rig_error), TENON_STATE,
               TENON_REASON_NOT_WRITTEN); /* the id */
     begin_with(3);

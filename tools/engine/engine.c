@@ -19,9 +19,15 @@ struct engine {
     history past;
     float *table, *local_table; /* rotations */
     uint64_t table_bytes, local_table_bytes;
-    tenon_view logits;  /* [vocabulary], of what follows the last token fed */
-    bool has_logits;    /* they are what follows the last token of the past */
-    tenon_view scored;  /* [SCORED_ROWS][vocabulary], when first needed */
+    tenon_view logits; /* [vocabulary], of what follows the last token fed */
+    bool has_logits;   /* they are what follows the last token of the past */
+    tenon_view token;  /* one id: what a step of one token begins with */
+    tenon_graph
+        *decode;       /* such a step with its logits and their argmax, which goes to token; NULL */
+    bool no_decode;    /* no device takes that as one; until the caches are made anew */
+    bool has_best;     /* token holds the argmax of the logits */
+    uint32_t best;     /* it, as soon as somebody asked; TENON_ARGMAX_NONE: nobody did */
+    tenon_view scored; /* [SCORED_ROWS][vocabulary], when first needed */
     float *scored_host; /* the same, where their reader sees them */
     uint64_t replays, shifts;
 };
@@ -95,13 +101,13 @@ static bool make_tables(engine *self, engine_fault *fault)
     return true;
 }
 
-static bool make_room_for_logits(engine *self, uint64_t rows, tenon_view *out, engine_fault *fault)
+static bool make_memory(engine *self, uint64_t width, uint64_t rows, tenon_view *out,
+                        engine_fault *fault)
 {
     tenon_error error = {TENON_HEAD(tenon_error), .status = TENON_OK};
     tenon_buffer *made = NULL;
     uint64_t bytes;
-    if (!tenon_mul_u64(self->model->vocabulary, rows * sizeof(float), &bytes))
-        return fault_memory(fault, "logits");
+    if (!tenon_mul_u64(width, rows * sizeof(float), &bytes)) return fault_memory(fault, "logits");
     if (tenon_buffer_create(self->model->session, bytes, &made, &error) != TENON_OK)
         return fault_call(fault, "the memory of logits", &error);
     *out = (tenon_view){.buffer = made, .bytes = bytes};
@@ -127,7 +133,8 @@ engine *engine_open(const model *of, const engine_options *options, engine_fault
     self->caches = calloc((size_t)of->layer_count, sizeof *self->caches);
     if (self->caches == NULL) fault_memory(fault, "the caches");
     if (self->caches != NULL && step_reserve(&self->step, batch) &&
-        make_room_for_logits(self, 1, &self->logits, fault) && make_tables(self, fault) &&
+        make_memory(self, self->model->vocabulary, 1, &self->logits, fault) &&
+        make_memory(self, 1, 1, &self->token, fault) && make_tables(self, fault) &&
         make_caches(self, fault))
         return self;
     engine_close(self);
@@ -137,8 +144,10 @@ engine *engine_open(const model *of, const engine_options *options, engine_fault
 void engine_close(engine *self)
 {
     if (self == NULL) return;
+    tenon_graph_destroy(self->decode);
     free_caches(self);
     free(self->caches);
+    tenon_buffer_destroy(self->token.buffer);
     step_release(&self->step);
     history_free(&self->past);
     free(self->table);
@@ -202,12 +211,13 @@ static bool finish(engine *self, wanted *want)
     return true;
 }
 
-static bool run_step(engine *self, const uint32_t *ids, uint64_t count, wanted *want)
+static bool run_step(engine *self, tenon_view ids, uint64_t count, wanted *want)
 {
     const model *m = self->model;
     step *s = &self->step;
     uint64_t i;
     step_begin(s, count);
+    self->has_best = false;
     if (!step_embed(s, ids)) return false;
     for (i = 0; i < m->layer_count; i++) {
         s->layer = i;
@@ -215,6 +225,77 @@ static bool run_step(engine *self, const uint32_t *ids, uint64_t count, wanted *
         if (!m->kind->layer(s, &m->layers[i], self->caches[i])) return false;
     }
     return finish(self, want);
+}
+
+/* ---- the step of one token as one piece of work ------------------------------------------------ */
+
+/* Puts an id where the next step of one token begins, unless the last one has left it there. */
+static bool place_token(engine *self, uint32_t id)
+{
+    tenon_error error = {TENON_HEAD(tenon_error), .status = TENON_OK};
+    if (self->has_best && self->best == id) return true;
+    return tenon_buffer_write(self->step.queue, self->token.buffer, 0, &id, sizeof id, &error) ==
+               TENON_OK ||
+           fault_call(self->step.fault, "the token of a step", &error);
+}
+
+/* Records the step, for a device that takes it as one; else it is made call by call as ever. */
+static void record_decode(engine *self)
+{
+    wanted one = {.rows = 1};
+    engine_fault ignored = {.kind = FAULT_NONE}, *fault = self->step.fault;
+    tenon_graph_information info = {TENON_HEAD(tenon_graph_information), .calls = 0};
+    self->no_decode = true;
+    if (tenon_graph_begin(self->step.queue, NULL) != TENON_OK) return;
+    self->step.fault = &ignored;
+    if (run_step(self, self->token, 1, &one) &&
+        step_argmax(&self->step, self->logits, self->model->vocabulary, self->token))
+        tenon_graph_end(self->step.queue, &self->decode, NULL);
+    else
+        tenon_graph_abort(self->step.queue);
+    self->step.fault = fault;
+    if (self->decode != NULL && tenon_graph_info(self->decode, &info, NULL) == TENON_OK &&
+        info.captured != 0)
+        return;
+    tenon_graph_destroy(self->decode);
+    self->decode = NULL;
+}
+
+/* One token and the logits behind it, on a device that takes the step as one. *made: it was so, and
+ * the answer is that of the step. */
+static bool decode(engine *self, uint32_t id, bool *made)
+{
+    tenon_error error = {TENON_HEAD(tenon_error), .status = TENON_OK};
+    *made = false;
+    /* whoever watches wants to see each operation */
+    if (self->decode == NULL && !self->no_decode && self->step.watch == NULL) record_decode(self);
+    if (self->decode == NULL) return true;
+    *made = true;
+    if (!place_token(self, id)) return false;
+    self->has_best = false;
+    self->step.layer = OUTSIDE;
+    if (tenon_graph_launch(self->step.queue, self->decode, &error) != TENON_OK)
+        return fault_call(self->step.fault, "a step of one token", &error);
+    self->has_best = true;
+    self->best = TENON_ARGMAX_NONE;
+    return true;
+}
+
+static void forget_decode(engine *self)
+{
+    tenon_graph_destroy(self->decode);
+    self->decode = NULL;
+    self->no_decode = self->has_best = false;
+}
+
+static bool run_tokens(engine *self, const uint32_t *ids, uint64_t count, wanted *want)
+{
+    bool made;
+    if (count == 1 && want->row == NULL && want->rows == 1) {
+        bool good = decode(self, ids[0], &made);
+        if (made) return good;
+    }
+    return run_step(self, step_host(ids, count), count, want);
 }
 
 static bool truncate_caches(engine *self, uint64_t length, engine_fault *fault)
@@ -255,6 +336,7 @@ static bool replay_once(engine *self, engine_fault *fault)
     uint32_t *ids = malloc((size_t)self->options.batch * sizeof *ids);
     size_t at = 0;
     bool good = ids != NULL || fault_memory(fault, "the replay");
+    forget_decode(self); /* it names the caches that go now */
     free_caches(self);
     good = good && make_caches(self, fault);
     while (good && at < past->event_count) {
@@ -264,7 +346,7 @@ static bool replay_once(engine *self, engine_fault *fault)
                past->events[at].kind == HISTORY_TOKEN)
             ids[count++] = past->events[at++].id;
         if (count > 0) {
-            good = run_step(self, ids, count,
+            good = run_step(self, step_host(ids, count), count,
                             self->has_logits && at == past->event_count ? &last : &nothing);
             continue;
         }
@@ -296,7 +378,7 @@ static bool step_surely(engine *self, const uint32_t *ids, uint64_t count, wante
     uint32_t losses = 0;
     bool good;
     self->has_logits = false;
-    while (!(good = run_step(self, ids, count, want)) && was_lost(fault))
+    while (!(good = run_tokens(self, ids, count, want)) && was_lost(fault))
         if (!replay(self, &losses, fault)) break;
     if (good && !history_add(&self->past, ids, (size_t)count))
         good = fault_memory(fault, "the history");
@@ -369,7 +451,7 @@ bool engine_score(engine *self, const uint32_t *ids, size_t count, size_t first,
 {
     wanted want = {.row = row, .context = context};
     if (self->scored.buffer == NULL &&
-        !make_room_for_logits(self, SCORED_ROWS, &self->scored, fault))
+        !make_memory(self, self->model->vocabulary, SCORED_ROWS, &self->scored, fault))
         return false;
     if (self->scored_host == NULL && self->scored.bytes <= SIZE_MAX)
         self->scored_host = malloc((size_t)self->scored.bytes);
@@ -398,14 +480,28 @@ bool engine_logits(engine *self, float *out, engine_fault *fault)
     return good;
 }
 
+/* The argmax of the logits: a step made as one has left it, else it is computed now. */
+static bool find_best(engine *self, uint32_t *out, engine_fault *fault)
+{
+    tenon_error error = {TENON_HEAD(tenon_error), .status = TENON_OK};
+    if (!self->has_best)
+        return step_argmax(&self->step, self->logits, self->model->vocabulary, step_host(out, 1));
+    if (tenon_buffer_read(self->step.queue, self->token.buffer, 0, out, sizeof *out, &error) !=
+        TENON_OK)
+        return fault_call(fault, "reading the argmax", &error);
+    self->best = *out;
+    return true;
+}
+
 bool engine_largest(engine *self, uint32_t *out, engine_fault *fault)
 {
     uint32_t losses = 0;
     bool good;
     if (!ask_logits(self, fault)) return false;
-    while (!(good = step_argmax(&self->step, self->logits, self->model->vocabulary, out)) &&
-           was_lost(fault))
+    while (!(good = find_best(self, out, fault)) && was_lost(fault))
         if (!replay(self, &losses, fault)) break;
+    if (good && *out == TENON_ARGMAX_NONE)
+        return fault_set(fault, FAULT_NOT_FINITE, "the logits are not numbers");
     return good;
 }
 

@@ -38,6 +38,11 @@ bool step_reserve(step *self, uint64_t capacity);
 void step_release(step *self);
 /* Begins a step of so many rows, all of them kept. */
 void step_begin(step *self, uint64_t rows);
+/* Numbers in host memory. */
+static inline tenon_view step_host(const void *at, uint64_t count)
+{
+    return (tenon_view){.host = (void *)(uintptr_t)at, .bytes = count * sizeof(float)};
+}
 /* A view of count numbers, from number first on. */
 static inline tenon_view step_part(tenon_view of, uint64_t first, uint64_t count)
 {
@@ -47,7 +52,8 @@ static inline tenon_view step_part(tenon_view of, uint64_t first, uint64_t count
 }
 
 /* All of these return false with the step's fault. Outputs are none of their inputs. */
-bool step_embed(step *self, const uint32_t *ids);
+/* ids: [rows], in host memory or in a buffer */
+bool step_embed(step *self, tenon_view ids);
 /* [rows][groups][width]; w [width] */
 bool step_norm(step *self, uint64_t rows, uint64_t groups, uint64_t width, tenon_view x,
                tenon_view w, tenon_view y);
@@ -67,7 +73,7 @@ bool step_gated(step *self, const model_layer *layer, tenon_view x, uint32_t act
 bool step_add(step *self, tenon_view a, tenon_view b, tenon_view y);
 /* the kept rows of the residual */
 tenon_view step_kept_x(const step *self);
-/* the first maximum of one row; FAULT_NOT_FINITE when there is none */
-bool step_argmax(step *self, tenon_view x, uint64_t width, uint32_t *out);
+/* the index of the first maximum of one row, TENON_ARGMAX_NONE when there is none */
+bool step_argmax(step *self, tenon_view x, uint64_t width, tenon_view out);
 
 #endif
