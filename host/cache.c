@@ -7,6 +7,7 @@
 #include "cache.h"
 
 #include "border.h"
+#include "buffer.h"
 #include "counters.h"
 #include "failure.h"
 #include "operation.h"
@@ -434,21 +435,31 @@ out:
     return status;
 }
 
-static int32_t check_append(const tenon_cache *cache, const tenon_append_call *call,
-                            tenon_error *error)
+/* A buffer of the call could not be had on the cache's link: the call has not been made. */
+static int32_t not_moved(tenon_cache *cache, transfer_result result, const tenon_error *why,
+                         tenon_error *error)
 {
-    byte_rows rows;
+    int32_t status;
+
+    if (result == TRANSFER_FAILED) return fail_again(why, error);
+    status = alive(cache, error); /* the link is gone, and the cache with it */
+    return status != TENON_OK ? status : fail_again(why, error);
+}
+
+static int32_t check_append(const tenon_cache *cache, const tenon_append_call *call, byte_rows *k,
+                            byte_rows *v, tenon_error *error)
+{
     int32_t status;
 
     if (call->reserved0[0] != 0 || call->reserved0[1] != 0)
         return bad(error, TENON_REASON_RESERVED, "tenon_append_call",
                    "a reserved field is not zero (R7)");
     if (call->tokens == 0) return bad(error, TENON_REASON_EMPTY_SHAPE, "tokens", "at least 1");
-    status = view_check(&call->k, call->tokens, cache->kv_row_bytes, call->k_row_stride, "k", &rows,
-                        error);
+    status = view_check(cache->session, &call->k, call->tokens, cache->kv_row_bytes,
+                        call->k_row_stride, "k", k, error);
     if (status == TENON_OK)
-        status = view_check(&call->v, call->tokens, cache->kv_row_bytes, call->v_row_stride, "v",
-                            &rows, error);
+        status = view_check(cache->session, &call->v, call->tokens, cache->kv_row_bytes,
+                            call->v_row_stride, "v", v, error);
     if (status != TENON_OK) return status;
     if (call->tokens > cache->desc.capacity - cache->length)
         return fail_text(error, TENON_ARG, TENON_REASON_CAPACITY, TENON_SCOPE_CALL, call->tokens,
@@ -463,6 +474,9 @@ int32_t TENON_CALL tenon_append(struct tenon_queue *queue, const tenon_append_ca
                                 tenon_error *error)
 {
     tenon_append_call mine;
+    tenon_view call_k, call_v;
+    byte_rows k, v;
+    transfer_result result;
     tenon_cache *cache;
     int32_t status = struct_take(&mine, sizeof mine, call, "tenon_append_call", error);
 
@@ -470,9 +484,18 @@ int32_t TENON_CALL tenon_append(struct tenon_queue *queue, const tenon_append_ca
     cache = mine.cache;
     status = enter(queue, cache, error);
     if (status != TENON_OK) return status;
-    status = check_append(cache, &mine, error);
+    call_k = mine.k;
+    call_v = mine.v;
+    status = check_append(cache, &mine, &k, &v, error);
     if (status != TENON_OK) goto out;
     mine.cache = cache->handle;
+    result = transfer_in(queue, cache->link, &call_k, &k, &mine.k, &queue->failure);
+    if (result == TRANSFER_OK)
+        result = transfer_in(queue, cache->link, &call_v, &v, &mine.v, &queue->failure);
+    if (result != TRANSFER_OK) {
+        status = not_moved(cache, result, &queue->failure, error);
+        goto out;
+    }
     status = border_cache_append(queue, cache->link, &mine, &queue->failure);
     if (status == TENON_OK)
         cache->length += mine.tokens;
@@ -484,9 +507,8 @@ out:
 }
 
 static int32_t check_attention(const tenon_cache *cache, const tenon_attention_call *call,
-                               tenon_error *error)
+                               byte_rows *q, byte_rows *y, tenon_error *error)
 {
-    byte_rows q, y;
     uint64_t row;
     int32_t status;
 
@@ -505,11 +527,13 @@ static int32_t check_attention(const tenon_cache *cache, const tenon_attention_c
                          (unsigned long long)call->heads, (unsigned long long)cache->desc.kv_heads);
     if (!tenon_mul_u64(call->heads, cache->desc.head_size, &row) || !floats(row, &row))
         return bad(error, TENON_REASON_OVERFLOW, "heads", "a row of floats overflows");
-    status = view_check(&call->q, call->tokens, row, call->q_row_stride, "q", &q, error);
+    status = view_check(cache->session, &call->q, call->tokens, row, call->q_row_stride, "q", q,
+                        error);
     if (status == TENON_OK)
-        status = view_check(&call->y, call->tokens, row, call->y_row_stride, "y", &y, error);
+        status = view_check(cache->session, &call->y, call->tokens, row, call->y_row_stride, "y", y,
+                            error);
     if (status != TENON_OK) return status;
-    if (byte_rows_overlap(&q, &y)) return bad(error, TENON_REASON_OVERLAP, "y", "overlaps q (R12)");
+    if (byte_rows_overlap(q, y)) return bad(error, TENON_REASON_OVERLAP, "y", "overlaps q (R12)");
     return TENON_OK;
 }
 
@@ -517,6 +541,9 @@ int32_t TENON_CALL tenon_attention(struct tenon_queue *queue, const tenon_attent
                                    tenon_error *error)
 {
     tenon_attention_call mine;
+    tenon_view call_q, call_y;
+    byte_rows q, y;
+    transfer_result result;
     tenon_cache *cache;
     int32_t status = struct_take(&mine, sizeof mine, call, "tenon_attention_call", error);
 
@@ -524,14 +551,25 @@ int32_t TENON_CALL tenon_attention(struct tenon_queue *queue, const tenon_attent
     cache = mine.cache;
     status = enter(queue, cache, error);
     if (status != TENON_OK) return status;
-    status = check_attention(cache, &mine, error);
+    call_q = mine.q;
+    call_y = mine.y;
+    status = check_attention(cache, &mine, &q, &y, error);
     if (status != TENON_OK) goto out;
     mine.cache = cache->handle;
+    result = transfer_in(queue, cache->link, &call_q, &q, &mine.q, &queue->failure);
+    if (result == TRANSFER_OK)
+        result = transfer_out(queue, cache->link, &call_y, &y, &mine.y, &queue->failure);
+    if (result != TRANSFER_OK) {
+        status = not_moved(cache, result, &queue->failure, error);
+        goto out;
+    }
     status = border_cache_run(queue, cache->link, &mine, &queue->failure);
     if (status != TENON_OK) {
+        transfer_spoiled(cache->link, &call_y, &mine.y);
         status = lose(queue, cache, &queue->failure, error);
         goto out;
     }
+    transfer_written(cache->link, &call_y, &y, &mine.y);
     queue_count(queue, cache->link, OPERATION_ATTENTION, COUNT_CALLS, 1);
     if (cache->link->index > 0)
         queue_count(queue, cache->link, OPERATION_ATTENTION, COUNT_FALLBACKS, 1);

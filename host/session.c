@@ -1,5 +1,6 @@
 /* Sessions: a chain of links, and the end of everything made in them. */
 #include "border.h"
+#include "buffer.h"
 #include "cache.h"
 #include "host.h"
 #include "policy.h"
@@ -25,7 +26,7 @@ static int32_t check_desc(const tenon_session_desc *desc, tenon_error *error)
     return TENON_OK;
 }
 
-/* Frees a session without queues, weights and caches. */
+/* Frees a session without queues, weights, caches and buffers. */
 static void free_session(tenon_session *session, uint32_t locks)
 {
     uint32_t i;
@@ -131,6 +132,7 @@ void TENON_CALL tenon_session_destroy(tenon_session *session)
     if (session == NULL || fork_guard_crossed(session->fork_mark)) return;
     host = session->host;
     while (session->caches != NULL) cache_free(session->caches);
+    while (session->buffers != NULL) buffer_free(session->buffers);
     while (session->weights != NULL) weight_free(session->weights);
     while (session->queues != NULL) queue_free(session->queues);
     free_session(session, session->link_count);

@@ -32,6 +32,12 @@ struct tenon_cache {
     bool lost;
 };
 
+struct tenon_buffer {
+    char *bytes;
+    uint64_t size;
+    bool lost, kept; /* what it held; a write makes it good again. kept: the host has a copy */
+};
+
 static struct {
     uint64_t calls;   /* on a queue, so far */
     uint64_t fail_at; /* the call with this number (from 1) fails; 0: none */
@@ -41,6 +47,8 @@ static struct {
     uint64_t weights, caches, cache_at; /* alive; caches: creation number cache_at fails */
     uint64_t cache_makes, most_tokens;
     struct tenon_cache *live[256];
+    struct tenon_buffer *buffers[256];
+    uint64_t buffer_count, buffer_makes, buffer_at; /* creation number buffer_at fails */
 } machine;
 
 static struct tenon_session the_session;
@@ -62,12 +70,90 @@ static int32_t count_call(tenon_error *error)
     }
     for (i = 0; machine.status == TENON_LOST && i < 256; i++)
         if (machine.live[i] != NULL) machine.live[i]->lost = true;
+    for (i = 0; machine.status == TENON_LOST && i < 256; i++)
+        if (machine.buffers[i] != NULL && !machine.buffers[i]->kept)
+            machine.buffers[i]->lost = true;
     return refuse(error, machine.status);
 }
 
+static char *memory_of(const tenon_view *view)
+{
+    const struct tenon_buffer *buffer = view->buffer;
+    must((view->host != NULL) != (buffer != NULL));
+    if (buffer == NULL) return (char *)view->host + view->offset;
+    must(view->offset <= buffer->size && view->bytes <= buffer->size - view->offset);
+    return buffer->bytes + view->offset;
+}
+
+/* An input: what was lost must not be read. */
 static void *at(const tenon_view *view)
 {
-    return (char *)view->host + view->offset;
+    must(view->buffer == NULL || !((struct tenon_buffer *)view->buffer)->lost);
+    return memory_of(view);
+}
+
+/* An output. */
+static void *to(const tenon_view *view)
+{
+    struct tenon_buffer *buffer = view->buffer;
+    if (buffer != NULL) buffer->lost = buffer->kept = false;
+    return memory_of(view);
+}
+
+int32_t tenon_buffer_create(tenon_session *session, uint64_t bytes, tenon_buffer **out,
+                            tenon_error *error)
+{
+    tenon_buffer *made;
+    size_t i = 0;
+    must(session == &the_session && bytes > 0 && bytes % 4 == 0);
+    machine.buffer_makes++;
+    if (machine.buffer_at != 0 && machine.buffer_makes == machine.buffer_at)
+        return refuse(error, TENON_NOMEM);
+    made = calloc(1, sizeof *made);
+    must(made != NULL);
+    made->bytes = malloc((size_t)bytes);
+    must(made->bytes != NULL);
+    memset(made->bytes, 0xff, (size_t)bytes); /* NaN: what nobody wrote shows */
+    made->size = bytes;
+    while (i < 256 && machine.buffers[i] != NULL) i++;
+    must(i < 256);
+    machine.buffers[i] = made;
+    machine.buffer_count++;
+    *out = made;
+    return TENON_OK;
+}
+
+void tenon_buffer_destroy(tenon_buffer *buffer)
+{
+    size_t i = 0;
+    if (buffer == NULL) return;
+    while (machine.buffers[i] != buffer) must(++i < 256);
+    machine.buffers[i] = NULL;
+    machine.buffer_count--;
+    free(buffer->bytes);
+    free(buffer);
+}
+
+int32_t tenon_buffer_write(tenon_queue *queue, tenon_buffer *buffer, uint64_t offset,
+                           const void *from, uint64_t bytes, tenon_error *error)
+{
+    (void)error;
+    must(queue == &the_queue && offset + bytes <= buffer->size);
+    memcpy(buffer->bytes + offset, from, (size_t)bytes);
+    buffer->lost = false;
+    buffer->kept = true;
+    return TENON_OK;
+}
+
+/* Where late failures show. */
+int32_t tenon_buffer_read(tenon_queue *queue, tenon_buffer *buffer, uint64_t offset, void *into,
+                          uint64_t bytes, tenon_error *error)
+{
+    must(queue == &the_queue && offset + bytes <= buffer->size);
+    if (!buffer->kept && count_call(error) != TENON_OK) return machine.status;
+    must(!buffer->lost);
+    memcpy(into, buffer->bytes + offset, (size_t)bytes);
+    return TENON_OK;
 }
 
 tenon_queue *tenon_session_queue(tenon_session *session)
@@ -110,7 +196,7 @@ int32_t tenon_embed(tenon_queue *queue, const tenon_embed_call *call, tenon_erro
 {
     const tenon_weight *w = call->weight;
     const uint32_t *ids = at(&call->ids);
-    float *y = at(&call->y);
+    float *y = to(&call->y);
     uint64_t s, i;
     int32_t status = count_call(error);
     must(queue == &the_queue);
@@ -125,7 +211,7 @@ int32_t tenon_embed(tenon_queue *queue, const tenon_embed_call *call, tenon_erro
 int32_t tenon_rmsnorm(tenon_queue *queue, const tenon_rmsnorm_call *call, tenon_error *error)
 {
     const float *x = at(&call->x), *w = at(&call->w);
-    float *y = at(&call->y);
+    float *y = to(&call->y);
     uint64_t group, i, n = call->width;
     int32_t status = count_call(error);
     (void)queue;
@@ -150,7 +236,7 @@ int32_t tenon_qmatmul(tenon_queue *queue, const tenon_qmatmul_call *call, tenon_
     if (status != TENON_OK) return status;
     for (n = 0; n < call->output_count; n++) {
         const tenon_weight *w = call->outputs[n].weight;
-        float *y = at(&call->outputs[n].y);
+        float *y = to(&call->outputs[n].y);
         must(call->x_row_stride == 4 * w->cols);
         must(call->outputs[n].y.bytes >= 4 * call->tokens * w->rows);
         for (s = 0; s < call->tokens; s++)
@@ -167,7 +253,7 @@ int32_t tenon_qmatmul(tenon_queue *queue, const tenon_qmatmul_call *call, tenon_
 int32_t tenon_gated(tenon_queue *queue, const tenon_gated_call *call, tenon_error *error)
 {
     const float *gate = at(&call->gate), *up = at(&call->up);
-    float *y = at(&call->y);
+    float *y = to(&call->y);
     uint64_t i;
     int32_t status = count_call(error);
     (void)queue;
@@ -180,7 +266,7 @@ int32_t tenon_gated(tenon_queue *queue, const tenon_gated_call *call, tenon_erro
 int32_t tenon_add(tenon_queue *queue, const tenon_add_call *call, tenon_error *error)
 {
     const float *a = at(&call->a), *b = at(&call->b);
-    float *y = at(&call->y);
+    float *y = to(&call->y);
     uint64_t i;
     int32_t status = count_call(error);
     (void)queue;
@@ -193,7 +279,7 @@ int32_t tenon_add(tenon_queue *queue, const tenon_add_call *call, tenon_error *e
 int32_t tenon_argmax(tenon_queue *queue, const tenon_argmax_call *call, tenon_error *error)
 {
     const float *x = at(&call->x);
-    uint32_t *y = at(&call->y), best = TENON_ARGMAX_NONE;
+    uint32_t *y = to(&call->y), best = TENON_ARGMAX_NONE;
     uint64_t i;
     int32_t status = count_call(error);
     (void)queue;
@@ -341,7 +427,7 @@ int32_t tenon_attention(tenon_queue *queue, const tenon_attention_call *call, te
 {
     const tenon_cache *cache = call->cache;
     const float *q = at(&call->q);
-    float *y = at(&call->y);
+    float *y = to(&call->y);
     uint64_t size = cache->desc.head_size, s, h;
     int32_t status = count_call(error);
     (void)queue;

@@ -39,6 +39,7 @@ static inline int32_t fake_operate(tenon_device *handle, tenon_device_queue *que
         memset((unsigned char *)y->host + y->offset, 0x5a, (size_t)y->bytes / 2);
     if (misbehave && self->op_mode) fesetround(FE_UPWARD);
     if (misbehave && self->op_status != 0) status = fake_answer(self, self->op_status, error);
+    self->works++;
     self->in_run--;
     return status;
 }
@@ -49,17 +50,27 @@ static inline int32_t fake_operate(tenon_device *handle, tenon_device_queue *que
                                           const tenon_##name##_call *given, tenon_error *error) \
     { \
         tenon_##name##_call call = *given; \
-        int32_t status = fake_operate(handle, queue, &given->y, given->struct_size, error); \
+        int32_t status; \
+        FAKE_VIEWS_##name; \
+        status = fake_operate(handle, queue, &call.y, given->struct_size, error); \
         if (status != TENON_OK) return status; \
         call.struct_size = sizeof call; \
         FAKE_OBJECT_##name; \
-        return tenon_reference_##name##_v1.run(fake_reference(handle), NULL, &call, error); \
+        status = tenon_reference_##name##_v1.run(fake_reference(handle), NULL, &call, error); \
+        fake_spoil_late(((fake_device *)(void *)handle)->owner, &call.y); \
+        return status; \
     }
 #define FAKE_OBJECT_embed call.weight = ((fake_prepared *)call.weight)->reference
 #define FAKE_OBJECT_rmsnorm (void)0
 #define FAKE_OBJECT_gated (void)0
 #define FAKE_OBJECT_add (void)0
 #define FAKE_OBJECT_argmax (void)0
+#define FAKE_PLACE(view) fake_place(((fake_device *)(void *)handle)->owner, &call.view)
+#define FAKE_VIEWS_embed FAKE_PLACE(ids), FAKE_PLACE(y)
+#define FAKE_VIEWS_rmsnorm FAKE_PLACE(x), FAKE_PLACE(w), FAKE_PLACE(y)
+#define FAKE_VIEWS_gated FAKE_PLACE(gate), FAKE_PLACE(up), FAKE_PLACE(y)
+#define FAKE_VIEWS_add FAKE_PLACE(a), FAKE_PLACE(b), FAKE_PLACE(y)
+#define FAKE_VIEWS_argmax FAKE_PLACE(x), FAKE_PLACE(y)
 FAKE_SIMPLE(embed)
 FAKE_SIMPLE(rmsnorm)
 FAKE_SIMPLE(gated)
@@ -94,21 +105,29 @@ static void TENON_CALL fake_cache_free(tenon_device *handle, tenon_device_cache 
 }
 
 static int32_t TENON_CALL fake_append(tenon_device *handle, tenon_device_queue *queue,
-                                      const tenon_append_call *call, tenon_error *error)
+                                      const tenon_append_call *given, tenon_error *error)
 {
-    int32_t status = fake_operate(handle, queue, NULL, call->struct_size, error);
+    tenon_append_call call = *given;
+    int32_t status = fake_operate(handle, queue, NULL, given->struct_size, error);
+    FAKE_PLACE(k);
+    FAKE_PLACE(v);
     return status != TENON_OK
                ? status
-               : tenon_reference_attention_v1.append(fake_reference(handle), NULL, call, error);
+               : tenon_reference_attention_v1.append(fake_reference(handle), NULL, &call, error);
 }
 
 static int32_t TENON_CALL fake_attention(tenon_device *handle, tenon_device_queue *queue,
-                                         const tenon_attention_call *call, tenon_error *error)
+                                         const tenon_attention_call *given, tenon_error *error)
 {
-    int32_t status = fake_operate(handle, queue, &call->y, call->struct_size, error);
-    return status != TENON_OK
-               ? status
-               : tenon_reference_attention_v1.run(fake_reference(handle), NULL, call, error);
+    tenon_attention_call call = *given;
+    int32_t status;
+    FAKE_PLACE(q);
+    FAKE_PLACE(y);
+    status = fake_operate(handle, queue, &call.y, given->struct_size, error);
+    if (status == TENON_OK)
+        status = tenon_reference_attention_v1.run(fake_reference(handle), NULL, &call, error);
+    fake_spoil_late(((fake_device *)(void *)handle)->owner, &call.y);
+    return status;
 }
 
 static int32_t TENON_CALL fake_length(tenon_device *handle, const tenon_device_cache *cache,
@@ -200,6 +219,8 @@ static inline uint64_t fake_add_operations(int n, tenon_static_symbol *symbols, 
                                                 .bytes = fake_cache_bytes};
     if ((self->offers & FAKE_ATTENTION) != 0)
         symbols[count++] = (tenon_static_symbol){"attention_v1", &fake_attention_v1[n]};
+    if ((self->offers & FAKE_MEMORY) != 0)
+        symbols[count++] = (tenon_static_symbol){"memory_v1", &fake_memory_v1};
     return count;
 }
 

@@ -19,15 +19,17 @@ struct engine {
     history past;
     float *table, *local_table; /* rotations */
     uint64_t table_bytes, local_table_bytes;
-    float *scored; /* [SCORED_ROWS][vocabulary], when first needed */
+    tenon_view logits;  /* [vocabulary], of what follows the last token fed */
+    bool has_logits;    /* they are what follows the last token of the past */
+    tenon_view scored;  /* [SCORED_ROWS][vocabulary], when first needed */
+    float *scored_host; /* the same, where their reader sees them */
     uint64_t replays, shifts;
 };
 
 /* What to do with the rows of a step behind the last layer. */
 typedef struct wanted {
-    uint64_t rows; /* the last ones of the step, whose logits are wanted */
-    float *logits; /* for one row */
-    engine_row *row;
+    uint64_t rows;   /* the last ones of the step, whose logits are wanted */
+    engine_row *row; /* NULL: the logits of one row stay where they are made */
     void *context;
     size_t index;   /* of the first wanted row, for row */
     uint64_t given; /* rows that row has had: a step that is run again does not repeat them */
@@ -93,6 +95,19 @@ static bool make_tables(engine *self, engine_fault *fault)
     return true;
 }
 
+static bool make_room_for_logits(engine *self, uint64_t rows, tenon_view *out, engine_fault *fault)
+{
+    tenon_error error = {TENON_HEAD(tenon_error), .status = TENON_OK};
+    tenon_buffer *made = NULL;
+    uint64_t bytes;
+    if (!tenon_mul_u64(self->model->vocabulary, rows * sizeof(float), &bytes))
+        return fault_memory(fault, "logits");
+    if (tenon_buffer_create(self->model->session, bytes, &made, &error) != TENON_OK)
+        return fault_call(fault, "the memory of logits", &error);
+    *out = (tenon_view){.buffer = made, .bytes = bytes};
+    return true;
+}
+
 engine *engine_open(const model *of, const engine_options *options, engine_fault *fault)
 {
     engine *self = calloc(1, sizeof *self);
@@ -111,7 +126,8 @@ engine *engine_open(const model *of, const engine_options *options, engine_fault
     self->step.fault = fault;
     self->caches = calloc((size_t)of->layer_count, sizeof *self->caches);
     if (self->caches == NULL) fault_memory(fault, "the caches");
-    if (self->caches != NULL && step_reserve(&self->step, batch) && make_tables(self, fault) &&
+    if (self->caches != NULL && step_reserve(&self->step, batch) &&
+        make_room_for_logits(self, 1, &self->logits, fault) && make_tables(self, fault) &&
         make_caches(self, fault))
         return self;
     engine_close(self);
@@ -127,7 +143,9 @@ void engine_close(engine *self)
     history_free(&self->past);
     free(self->table);
     free(self->local_table);
-    free(self->scored);
+    tenon_buffer_destroy(self->logits.buffer);
+    tenon_buffer_destroy(self->scored.buffer);
+    free(self->scored_host);
     free(self);
 }
 
@@ -147,13 +165,16 @@ static bool are_finite(const float *x, uint64_t count)
     return largest < 0x7F800000u;
 }
 
-static bool make_logits(engine *self, const float *x, uint64_t rows, float *logits)
+/* Brings logits to host memory, where they are looked at: values that are no numbers would make
+ * every choice meaningless. */
+static bool read_logits(engine *self, tenon_view from, float *to, engine_fault *fault)
 {
-    const model *m = self->model;
-    return step_multiply(&self->step, rows, x, m->width, m->output, m->vocabulary, logits) &&
-           (are_finite(logits, rows * m->vocabulary) ||
-            fault_set(self->step.fault, FAULT_NOT_FINITE,
-                      "the logits hold values that are not finite"));
+    tenon_error error = {TENON_HEAD(tenon_error), .status = TENON_OK};
+    if (tenon_buffer_read(self->step.queue, from.buffer, from.offset, to, from.bytes, &error) !=
+        TENON_OK)
+        return fault_call(fault, "reading the logits", &error);
+    return are_finite(to, from.bytes / sizeof *to) ||
+           fault_set(fault, FAULT_NOT_FINITE, "the logits hold values that are not finite");
 }
 
 /* The norm behind the last layer, then the logits of the rows that are wanted. */
@@ -164,14 +185,19 @@ static bool finish(engine *self, wanted *want)
     uint64_t at, i;
     s->layer = OUTSIDE;
     if (want->rows == 0) return true;
-    if (!step_norm(s, s->kept, 1, m->width, s->x, m->output_norm, s->h)) return false;
-    if (want->row == NULL) return make_logits(self, s->h, 1, want->logits);
+    if (!step_norm(s, s->kept, 1, m->width, s->at->x, m->output_norm, s->at->h)) return false;
+    if (want->row == NULL)
+        return step_multiply(s, 1, s->at->h, m->width, m->output, m->vocabulary, self->logits);
     for (at = want->given; at < want->rows && !want->stopped; at = want->given) {
         uint64_t rows = want->rows - at < SCORED_ROWS ? want->rows - at : SCORED_ROWS;
-        if (!make_logits(self, s->h + at * m->width, rows, self->scored)) return false;
+        tenon_view scored = step_part(self->scored, 0, rows * m->vocabulary);
+        if (!step_multiply(s, rows, step_part(s->at->h, at * m->width, rows * m->width), m->width,
+                           m->output, m->vocabulary, scored) ||
+            !read_logits(self, scored, self->scored_host, s->fault))
+            return false;
         for (i = 0; i < rows && !want->stopped; i++, want->given++)
             want->stopped = !want->row(want->context, want->index + (size_t)(at + i),
-                                       self->scored + i * m->vocabulary);
+                                       self->scored_host + i * m->vocabulary);
     }
     return true;
 }
@@ -181,8 +207,7 @@ static bool run_step(engine *self, const uint32_t *ids, uint64_t count, wanted *
     const model *m = self->model;
     step *s = &self->step;
     uint64_t i;
-    s->rows = s->kept = count;
-    s->layer = OUTSIDE;
+    step_begin(s, count);
     if (!step_embed(s, ids)) return false;
     for (i = 0; i < m->layer_count; i++) {
         s->layer = i;
@@ -226,7 +251,7 @@ static bool was_lost(const engine_fault *fault)
 static bool replay_once(engine *self, engine_fault *fault)
 {
     const history *past = &self->past;
-    wanted nothing = {0};
+    wanted nothing = {0}, last = {.rows = 1};
     uint32_t *ids = malloc((size_t)self->options.batch * sizeof *ids);
     size_t at = 0;
     bool good = ids != NULL || fault_memory(fault, "the replay");
@@ -239,7 +264,8 @@ static bool replay_once(engine *self, engine_fault *fault)
                past->events[at].kind == HISTORY_TOKEN)
             ids[count++] = past->events[at++].id;
         if (count > 0) {
-            good = run_step(self, ids, count, &nothing);
+            good = run_step(self, ids, count,
+                            self->has_logits && at == past->event_count ? &last : &nothing);
             continue;
         }
         good = event->kind == HISTORY_EVICT ? evict_caches(self, event->first, event->count, fault)
@@ -259,6 +285,7 @@ static bool replay(engine *self, uint32_t *losses, engine_fault *fault)
         self->replays++;
         good = replay_once(self, fault);
     } while (!good && was_lost(fault));
+    if (!good) self->has_logits = false;
     return good;
 }
 
@@ -268,10 +295,12 @@ static bool step_surely(engine *self, const uint32_t *ids, uint64_t count, wante
 {
     uint32_t losses = 0;
     bool good;
+    self->has_logits = false;
     while (!(good = run_step(self, ids, count, want)) && was_lost(fault))
         if (!replay(self, &losses, fault)) break;
     if (good && !history_add(&self->past, ids, (size_t)count))
         good = fault_memory(fault, "the history");
+    self->has_logits = good && want->row == NULL && want->rows > 0;
     if (!good) {
         engine_fault second = {.kind = FAULT_NONE};
         truncate_caches(self, self->past.token_count, &second);
@@ -329,33 +358,55 @@ static bool feed(engine *self, const uint32_t *ids, size_t count, size_t first, 
     return true;
 }
 
-bool engine_feed(engine *self, const uint32_t *ids, size_t count, float *logits,
-                 engine_fault *fault)
+bool engine_feed(engine *self, const uint32_t *ids, size_t count, bool logits, engine_fault *fault)
 {
-    wanted want = {.logits = logits};
-    return feed(self, ids, count, logits != NULL && count > 0 ? count - 1 : count, &want, fault);
+    wanted want = {.rows = 0};
+    return feed(self, ids, count, logits && count > 0 ? count - 1 : count, &want, fault);
 }
 
 bool engine_score(engine *self, const uint32_t *ids, size_t count, size_t first, engine_row *row,
                   void *context, engine_fault *fault)
 {
     wanted want = {.row = row, .context = context};
-    if (self->scored == NULL) {
-        uint64_t size;
-        if (tenon_mul_u64(self->model->vocabulary, SCORED_ROWS * sizeof *self->scored, &size) &&
-            size <= SIZE_MAX)
-            self->scored = malloc((size_t)size);
-        if (self->scored == NULL) return fault_memory(fault, "logits");
-    }
+    if (self->scored.buffer == NULL &&
+        !make_room_for_logits(self, SCORED_ROWS, &self->scored, fault))
+        return false;
+    if (self->scored_host == NULL && self->scored.bytes <= SIZE_MAX)
+        self->scored_host = malloc((size_t)self->scored.bytes);
+    if (self->scored_host == NULL) return fault_memory(fault, "logits");
     return feed(self, ids, count, first, &want, fault);
 }
 
-bool engine_largest(engine *self, const float *logits, uint32_t *out, engine_fault *fault)
+/* Begins a question about the logits. */
+static bool ask_logits(engine *self, engine_fault *fault)
 {
     memset(fault, 0, sizeof *fault);
     self->step.fault = fault;
     self->step.layer = OUTSIDE;
-    return step_argmax(&self->step, logits, self->model->vocabulary, out);
+    return self->has_logits ||
+           fault_set(fault, FAULT_USE,
+                     "there are no logits: no tokens were fed that asked for any");
+}
+
+bool engine_logits(engine *self, float *out, engine_fault *fault)
+{
+    uint32_t losses = 0;
+    bool good;
+    if (!ask_logits(self, fault)) return false;
+    while (!(good = read_logits(self, self->logits, out, fault)) && was_lost(fault))
+        if (!replay(self, &losses, fault)) break;
+    return good;
+}
+
+bool engine_largest(engine *self, uint32_t *out, engine_fault *fault)
+{
+    uint32_t losses = 0;
+    bool good;
+    if (!ask_logits(self, fault)) return false;
+    while (!(good = step_argmax(&self->step, self->logits, self->model->vocabulary, out)) &&
+           was_lost(fault))
+        if (!replay(self, &losses, fault)) break;
+    return good;
 }
 
 const uint32_t *engine_tokens(const engine *self, size_t *count)
@@ -370,6 +421,7 @@ bool engine_truncate(engine *self, size_t length, engine_fault *fault)
     memset(fault, 0, sizeof *fault);
     self->step.fault = fault;
     if (length >= self->past.token_count) return true;
+    self->has_logits = false;
     if (!history_truncate(&self->past, length)) return fault_memory(fault, "the history");
     return truncate_caches(self, length, fault) ||
            (was_lost(fault) && replay(self, &losses, fault));
@@ -385,6 +437,7 @@ bool engine_evict(engine *self, size_t first, size_t count, engine_fault *fault)
         return fault_set(fault, FAULT_USE, "no %zu positions from %zu on in a context of %zu",
                          count, first, have);
     if (count == 0) return true;
+    self->has_logits = false;
     if (!history_evict(&self->past, first, count)) return fault_memory(fault, "the history");
     return evict_caches(self, first, count, fault) ||
            (was_lost(fault) && replay(self, &losses, fault));
