@@ -10,7 +10,7 @@ static int32_t bad(tenon_error *error, uint32_t reason, const char *name)
 /* Gives the work, or drops it when its request was not good. */
 static int32_t give_or_drop(async_work *work, int32_t status, tenon_error *error)
 {
-    if (status == TENON_OK) return async_give(work, error);
+    if (status == TENON_OK) return async_operate(work, error);
     async_drop(work);
     return status;
 }
