@@ -27,7 +27,8 @@ GOOD, FAILED, REFUSED = 0, 1, 2
 OPERATIONS = ("embed", "rmsnorm", "qmatmul", "attention", "gated", "add", "argmax")
 LINE = re.compile(r"^  (\w+) +(\w+):0 (\d+) calls(?:, (\d+) as fallback)?(?:, (\d+) failed \((.*)\))?$",
                   re.M)
-FAREWELL = re.compile(r"closed after (\d+) pieces of work, (\d+) waits, (\d+) bytes in, (\d+) out")
+FAREWELL = re.compile(r"closed after (\d+) pieces of work, (\d+) waits, (\d+) bytes in, (\d+) out, "
+                      r"(\d+) launches")
 
 PLACE = tempfile.TemporaryDirectory(prefix="tenon tokens ö ")
 FOLDER = pathlib.Path(PLACE.name)
@@ -97,8 +98,8 @@ class Run:
         found = re.search(r"made again (\d+) times", self.said)
         self.replays = int(found.group(1)) if found else 0
         found = FAREWELL.search(self.said)
-        self.work, self.waits, self.bytes_in, self.bytes_out = (
-            map(int, found.groups()) if found else (0, 0, 0, 0))
+        self.work, self.waits, self.bytes_in, self.bytes_out, self.launches = (
+            map(int, found.groups()) if found else (0, 0, 0, 0, 0))
 
     @staticmethod
     def rows(data):

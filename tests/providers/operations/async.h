@@ -20,7 +20,7 @@
 
 #define ASYNC_ID "async"
 #define ASYNC_ROOMS 4096u /* buffers at most; their handles stay below what can be mapped */
-#define ASYNC_STAGED 3u   /* blocks of host memory that belong to one piece of work */
+#define ASYNC_STAGED 2u   /* blocks of host memory that belong to one piece of work */
 
 typedef struct async_work async_work;
 
@@ -99,7 +99,6 @@ struct async_work {
             uint64_t first, count;
         } cut; /* truncate: to first */
     } call;
-    const tenon_prepared *weight; /* of embed */
     inner_rows y[TENON_QMATMUL_MAX_OUTPUTS];
     uint32_t outputs;
     void *staged[ASYNC_STAGED];

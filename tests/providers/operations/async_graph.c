@@ -92,8 +92,7 @@ static void drop_all(async_work *work)
     }
 }
 
-/* Work for every call of the graph. What a call has staged stays the graph's: the worker is alone,
- * so launches take turns with it. */
+/* Work for every call of the graph. */
 static async_work *copy_calls(const tenon_device_graph *graph, tenon_device_queue *queue)
 {
     async_work *first = NULL, **at = &first;
@@ -106,7 +105,6 @@ static async_work *copy_calls(const tenon_device_graph *graph, tenon_device_queu
         }
         *copy = *call;
         copy->queue = queue;
-        copy->staged_count = 0;
         copy->next = NULL;
         *at = copy;
         at = &copy->next;
