@@ -191,14 +191,33 @@ class Chains(Base):
                     self.assertEqual(got.fallbacks[name, rest], got.calls[name, rest])
 
     def test_buffers_stay_on_the_device(self):
-        """Transfers do not grow with the work: norms go in once, then ids in and tokens out."""
-        few, many = (self.same("llama", "async", MIDDLE, count, logits=False)
-                     for count in (4, 40))
-        self.assertGreater(many.work, few.work + 36 * 20)
-        self.assertEqual(many.bytes_in, few.bytes_in)
-        self.assertEqual(many.bytes_out, few.bytes_out)
-        self.assertLessEqual(many.calls["memory", "async"], 4)
-        self.assertLessEqual(many.waits, 40 + 4)  # one for the token of each step
+        """Norms and the prompt go in once; of a step nothing comes out but its token."""
+        for settings, launches in ((["async.graphs=0"], 0), ([], 36)):
+            few, many = (self.same("llama", "async", MIDDLE, count, settings=settings, logits=False)
+                         for count in (4, 40))
+            self.assertGreater(many.work, few.work + 36 * 20)
+            self.assertEqual(many.bytes_in, few.bytes_in)
+            self.assertLessEqual(many.bytes_out, few.bytes_out + 36 * 4)
+            self.assertLessEqual(many.calls["memory", "async"],
+                                 few.calls["memory", "async"] + 36)
+            self.assertLessEqual(many.waits, few.waits + 36)  # for the token of each step
+            self.assertEqual(many.launches - few.launches, launches)
+            self.assertEqual(many.calls.get(("graph", "async"), 0), many.launches)
+
+    def test_steps_as_one_piece(self):
+        """Recorded or not, with more contexts than may be recorded, and moving ones."""
+        for name in ("llama", "gemma3", "rounded"):
+            for graphs in (0, 1):
+                self.same(name, "async", count=12, settings=[f"async.graphs={graphs}"])
+                self.same(name, "async", count=12, logits=False,
+                          settings=[f"async.graphs={graphs}"])
+        got = self.same("gemma3", "async", count=40, asked=("--ctx", "16"), logits=False)
+        self.assertGreater(got.launches, 20)
+        # whoever lacks something of a step gets its calls
+        for chain, settings in (("only_qmatmul,async", []), ("async,cpu", ["async.memory=40000"]),
+                                ("async,cpu", ["async.buffers=2000"])):
+            got = self.same("llama", chain, count=12, settings=settings, logits=False)
+            self.assertEqual(got.launches, 0)
 
     def test_transfers_of_a_mixed_chain(self):
         """Where links take turns, bytes move; without buffers none do and every call waits."""
@@ -349,18 +368,21 @@ class Lost(Base):
             return
         self.assertIn("async:0 was lost", got.said)
 
-    def everywhere(self, name, chain, asked=(), words=(), count=6, ids=MIDDLE):
-        whole = self.same(name, chain, ids, count, words=words, asked=asked).work
+    def everywhere(self, name, chain, asked=(), words=(), settings=(), count=6, ids=MIDDLE):
+        whole = self.same(name, chain, ids, count, words, settings, asked=asked).work
         self.assertGreater(whole, 50)
         for key in ("lose_at", "fail_late_at"):
             for at in (1, 2, whole // 9, whole // 5, whole // 3, whole // 2, whole - 40, whole - 1,
                        whole):
-                got = self.same(name, chain, ids, count, words=words, asked=asked,
-                                settings=[f"async.{key}={at}"])
+                got = self.same(name, chain, ids, count, words, [*settings, f"async.{key}={at}"],
+                                asked=asked)
                 self.check(got, at >= whole - 1)
 
     def test_llama(self):
         self.everywhere("llama", "async")
+
+    def test_steps_of_single_calls(self):
+        self.everywhere("llama", "async", settings=["async.graphs=0"])
 
     def test_gemma_beside_a_processor(self):
         self.everywhere("gemma3", "async,cpu", words=["--batch", "7"])
