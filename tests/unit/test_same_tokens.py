@@ -393,6 +393,18 @@ class Lost(Base):
     def test_beside_a_link_without_buffers(self):
         self.everywhere("llama", "only_qmatmul,async,cpu")
 
+    def test_every_piece_of_a_step(self):
+        """Wherever in the last step but one it happens, no token is made of what was lost."""
+        for chain, settings in (("only_qmatmul,async,cpu", []), ("async", []),
+                                ("async,cpu", ["async.buffers=2000"])):
+            first, last = (self.same("llama", chain, SHORT, count, settings=settings,
+                                     logits=False).work for count in (2, 3))
+            self.assertGreater(last - first, 10)
+            for at in range(first + 1, last + 1):
+                for key in ("lose_at", "fail_late_at"):
+                    self.same("llama", chain, SHORT, 4, settings=[*settings, f"async.{key}={at}"],
+                              logits=False)
+
     def test_without_looking_at_logits(self):
         whole = self.same("llama", "async", count=20, logits=False).work
         for at in range(3, whole, whole // 8):
