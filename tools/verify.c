@@ -14,9 +14,12 @@
 
 static const char help[] =
     "Runs the conformance suite over a provider (cpu unless named), each case in a process of its\n"
-    "own: stage static (the file, none of its code is run), abi (the rules of the border), exact\n"
-    "(every bit against the built-in reference, at every instruction-set level).\n"
-    "With --model the tensors of a model are the cases of stage exact.\n"
+    "own. Stages, in order: static (the file, none of its code is run), abi (the rules of the "
+    "border),\n"
+    "exact (every bit against the built-in reference, at every instruction-set level), approx "
+    "(class\n"
+    "APPROX where the device claims it, within its gates).\n"
+    "With --model the tensors of a model are the cases of stage exact, and no stage follows it.\n"
     "A failure names the case and the line that replays it.\n"
     "\n"
     "  tenon verify\n"
@@ -27,7 +30,7 @@ static const char help[] =
     "Exit codes: 0 good, 1 a case failed or none was executed, 2 the provider, file or level is\n"
     "missing or refused, 3 no usable device, 64 usage.\n";
 
-enum { STAGE_STATIC = 1, STAGE_ABI = 2, STAGE_EXACT = 4, STAGE_ALL = 7 };
+enum { STAGE_STATIC = 1, STAGE_ABI = 2, STAGE_EXACT = 4, STAGE_APPROX = 8, STAGE_ALL = 15 };
 
 typedef struct request {
     const char *model, *filter, *xfail, *save, *level;
@@ -107,10 +110,13 @@ static int choose_levels(request *self, const verify_target *target, const char 
 static bool add_cases(const request *self, conformance_suite *suite)
 {
     if ((self->stages & STAGE_ABI) != 0 && !conformance_add_abi(suite)) return false;
-    if ((self->stages & STAGE_EXACT) == 0) return true;
     if (self->model != NULL) return conformance_add_model(suite, self->tensors, self->tensor_count);
-    return conformance_add_qmatmul(suite) && conformance_add_embed(suite) &&
-           conformance_add_rows(suite) && conformance_add_attention(suite);
+    if ((self->stages & STAGE_EXACT) != 0 &&
+        !(conformance_add_qmatmul(suite) && conformance_add_embed(suite) &&
+          conformance_add_rows(suite) && conformance_add_attention(suite)))
+        return false;
+    if ((self->stages & STAGE_APPROX) != 0 && !conformance_add_approx(suite)) return false;
+    return true;
 }
 
 /* Names of the checks of stage static, in order. */
@@ -164,7 +170,8 @@ static int judge_run(const request *self, const verify_target *target, verify_re
                      const conformance_totals *totals)
 {
     if (totals->failed != 0) return EXIT_FAILED;
-    if ((self->stages & STAGE_EXACT) != 0 && totals->exact_cases != 0 && totals->exact_run == 0) {
+    if ((self->stages & STAGE_EXACT) != 0 && totals->exact_cases != 0 && totals->exact_run == 0 &&
+        totals->approx_run == 0) {
         if (totals->skipped != 0 && !target->device_usable) {
             terminal_progress_end();
             terminal_error("verify: %s: no usable device: %s", target->id, target->why_no_device);
@@ -269,8 +276,8 @@ int command_verify(int argc, char **argv)
             {.name = "stage",
              .kind = OPTION_CHOICE,
              .target = &stage,
-             .choices = "static|abi|exact",
-             .argument = "static|abi|exact",
+             .choices = "static|abi|exact|approx",
+             .argument = "static|abi|exact|approx",
              .help = "only this stage (all)",
              .given = &stage_given},
             {.name = "level",

@@ -100,7 +100,7 @@ void report_case(void *context, const conformance_report *finished)
     verify_report *self = context;
     const conformance_result *result = finished->result;
     count(row_of(self, finished->name,
-                 finished->test->stage != CONFORMANCE_ABI ? finished->level : NULL),
+                 conformance_by_level(finished->test->stage) ? finished->level : NULL),
           result->outcome);
     if (result->outcome == CONFORMANCE_FAILED)
         say_failure(self, finished->name, result->detail, result->repeat, finished->test->name,

@@ -95,6 +95,11 @@ void conformance_set(conformance_result *result, conformance_outcome outcome, co
     va_end(arguments);
 }
 
+bool conformance_by_level(conformance_stage stage)
+{
+    return stage == CONFORMANCE_EXACT || stage == CONFORMANCE_MODEL;
+}
+
 const char *conformance_outcome_name(int32_t outcome)
 {
     switch (outcome) {

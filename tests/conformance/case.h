@@ -8,6 +8,7 @@
  *     exact   requests through a session in mode pin, against the built-in reference (qmatmul.c,
  *             embed.c, rows.c, attention.c)
  *     model   the same with tensors of a real model as the weights (model.c)
+ *     approx  products in class APPROX, within its gates (approx.c)
  *
  * One operation = one file here, as it is one header in abi/; those over plain rows share one. */
 #ifndef TENON_CONFORMANCE_CASE_H
@@ -28,7 +29,9 @@ typedef enum conformance_outcome {
 typedef enum conformance_stage {
     CONFORMANCE_ABI = 1,
     CONFORMANCE_EXACT,
-    CONFORMANCE_MODEL
+    CONFORMANCE_MODEL,
+    CONFORMANCE_APPROX,
+    CONFORMANCE_ROBUST
 } conformance_stage;
 
 /* What is under test. Strings and arrays are borrowed and outlive every run. */
@@ -108,8 +111,12 @@ bool conformance_add_qmatmul(conformance_suite *suite);
 bool conformance_add_embed(conformance_suite *suite);
 bool conformance_add_rows(conformance_suite *suite); /* rmsnorm, gated, add, argmax */
 bool conformance_add_attention(conformance_suite *suite);
+bool conformance_add_approx(conformance_suite *suite);
 bool conformance_add_model(conformance_suite *suite, const conformance_tensor *tensors,
                            uint64_t count);
+
+/* Are the cases of this stage about bits, so that each runs once a level? */
+bool conformance_by_level(conformance_stage stage);
 
 /* Sets outcome and detail (printf-like) and returns false, so that a check can end with
  *     return conformance_fail(result, "...");

@@ -88,12 +88,12 @@ static uint64_t map_symbols(const char *file, tenon_static_symbol out[SYMBOL_COU
     return count;
 }
 
-static bool open_session(engine_side *self, const char *chain, uint32_t arith, tenon_session **out,
-                         conformance_result *result)
+static bool open_session(engine_side *self, const char *chain, uint32_t arith, uint32_t flags,
+                         tenon_session **out, conformance_result *result)
 {
     tenon_error error = {TENON_HEAD(tenon_error), .status = TENON_OK};
     tenon_session_desc desc = {TENON_HEAD(tenon_session_desc), .chain = chain,
-                               .mode = TENON_MODE_PIN, .arith = arith};
+                               .mode = TENON_MODE_PIN, .arith = arith, .flags = flags};
     char why[300];
     int32_t status = tenon_session_create(self->host, &desc, out, &error);
     if (status == TENON_OK) return true;
@@ -108,6 +108,12 @@ static bool open_session(engine_side *self, const char *chain, uint32_t arith, t
 
 bool engine_side_open(engine_side *self, const conformance_target *target, uint32_t threads,
                       uint32_t arith, conformance_result *result)
+{
+    return engine_side_open_as(self, target, threads, arith, 0, result);
+}
+
+bool engine_side_open_as(engine_side *self, const conformance_target *target, uint32_t threads,
+                         uint32_t arith, uint32_t flags, conformance_result *result)
 {
     tenon_error error = {TENON_HEAD(tenon_error), .status = TENON_OK};
     tenon_host_desc desc = {TENON_HEAD(tenon_host_desc), .flags = TENON_HOST_NO_SEARCH};
@@ -160,8 +166,8 @@ bool engine_side_open(engine_side *self, const conformance_target *target, uint3
         snprintf(chain, sizeof chain, "reference");
     else
         snprintf(chain, sizeof chain, "%s:%u", target->id, target->device);
-    good = open_session(self, chain, arith, &self->tested, result) &&
-           open_session(self, "reference", arith, &self->reference, result);
+    good = open_session(self, chain, arith, flags, &self->tested, result) &&
+           open_session(self, "reference", arith, 0, &self->reference, result);
 out:
     free(config);
     if (!good) engine_side_close(self, result);

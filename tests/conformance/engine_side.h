@@ -18,6 +18,9 @@ typedef struct engine_side {
  * otherwise; nothing is left open. */
 bool engine_side_open(engine_side *self, const conformance_target *target, uint32_t threads,
                       uint32_t arith, conformance_result *result);
+/* The same with TENON_SESSION_* flags for the session under test. */
+bool engine_side_open_as(engine_side *self, const conformance_target *target, uint32_t threads,
+                         uint32_t arith, uint32_t flags, conformance_result *result);
 /* Closes all of it; a host that cannot be destroyed fails the case. */
 void engine_side_close(engine_side *self, conformance_result *result);
 

@@ -51,6 +51,7 @@ bool problem_make(problem *self, const conformance_case *test, const problem_siz
     uint32_t reason;
     uint64_t bytes;
     memset(self, 0, sizeof *self);
+    self->kind = (data_kind)test->kind;
     self->sizes = *sizes;
     self->tokens = sizes->tokens[sizes->token_count - 1];
     self->desc = (tenon_weight_desc){TENON_HEAD(tenon_weight_desc),

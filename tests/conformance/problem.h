@@ -22,6 +22,7 @@ typedef struct problem_sizes {
 } problem_sizes;
 
 typedef struct problem {
+    data_kind kind;
     tenon_weight_desc desc; /* all rows */
     const uint8_t *weights, *scales;
     uint64_t weights_bytes, scales_bytes;

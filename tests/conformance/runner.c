@@ -173,7 +173,7 @@ out:
 
 static uint64_t levels_of(const conformance_run_options *options, const conformance_case *test)
 {
-    return test->stage != CONFORMANCE_ABI && options->level_count > 0 ? options->level_count : 1;
+    return conformance_by_level(test->stage) && options->level_count > 0 ? options->level_count : 1;
 }
 
 /* Names the case and picks its level; false when the case has no such level or the filter leaves
@@ -184,7 +184,7 @@ static bool plan(const conformance_run_options *options, const conformance_case 
     if (level >= levels_of(options, test)) return false;
     *target = *options->target;
     snprintf(name, name_bytes, "%s", test->name);
-    if (test->stage != CONFORMANCE_ABI && options->level_count > 0) {
+    if (conformance_by_level(test->stage) && options->level_count > 0) {
         target->level = options->levels[level];
         snprintf(name, name_bytes, "%s@%s", test->name, target->level);
     }
@@ -270,9 +270,10 @@ static void account(slot *self, int status, const conformance_run_options *optio
     if (result->outcome != CONFORMANCE_SKIPPED && result->outcome != CONFORMANCE_UNSUPPORTED) {
         totals->run++;
         totals->requests += result->requests;
-        if (self->test->stage != CONFORMANCE_ABI) totals->exact_run++;
+        if (conformance_by_level(self->test->stage)) totals->exact_run++;
+        if (self->test->stage == CONFORMANCE_APPROX) totals->approx_run++;
     }
-    if (self->test->stage != CONFORMANCE_ABI) totals->exact_cases++;
+    if (conformance_by_level(self->test->stage)) totals->exact_cases++;
     if (options->reporter != NULL) options->reporter(options->context, &report);
 }
 

@@ -20,6 +20,7 @@ typedef struct conformance_totals {
     uint64_t passed, failed, skipped, unsupported, xfail;
     uint64_t requests;    /* of the executed cases: requests compared and checks made */
     uint64_t exact_run;   /* executed cases of the stages exact and model */
+    uint64_t approx_run;  /* executed cases of stage approx */
     uint64_t exact_cases; /* all cases of these stages */
 } conformance_totals;
 
