@@ -14,11 +14,12 @@
 
 static const char help[] =
     "Runs the conformance suite over a provider (cpu unless named), each case in a process of its\n"
-    "own. Stages, in order: static (the file, none of its code is run), abi (the rules of the "
-    "border),\n"
-    "exact (every bit against the built-in reference, at every instruction-set level), approx "
-    "(class\n"
-    "APPROX where the device claims it, within its gates).\n"
+    "own. Stages, in order:\n"
+    "  static  the file; none of its code is run\n"
+    "  abi     the rules of the border\n"
+    "  exact   every bit against the built-in reference, at every instruction-set level\n"
+    "  approx  class APPROX where the device claims it, within its gates\n"
+    "  robust  leaks, threads, long chains, full caches, sizes that no machine has\n"
     "With --model the tensors of a model are the cases of stage exact, and no stage follows it.\n"
     "A failure names the case and the line that replays it.\n"
     "\n"
@@ -30,7 +31,14 @@ static const char help[] =
     "Exit codes: 0 good, 1 a case failed or none was executed, 2 the provider, file or level is\n"
     "missing or refused, 3 no usable device, 64 usage.\n";
 
-enum { STAGE_STATIC = 1, STAGE_ABI = 2, STAGE_EXACT = 4, STAGE_APPROX = 8, STAGE_ALL = 15 };
+enum {
+    STAGE_STATIC = 1,
+    STAGE_ABI = 2,
+    STAGE_EXACT = 4,
+    STAGE_APPROX = 8,
+    STAGE_ROBUST = 16,
+    STAGE_ALL = 31
+};
 
 typedef struct request {
     const char *model, *filter, *xfail, *save, *level;
@@ -116,7 +124,7 @@ static bool add_cases(const request *self, conformance_suite *suite)
           conformance_add_rows(suite) && conformance_add_attention(suite)))
         return false;
     if ((self->stages & STAGE_APPROX) != 0 && !conformance_add_approx(suite)) return false;
-    return true;
+    return (self->stages & STAGE_ROBUST) == 0 || conformance_add_robust(suite);
 }
 
 /* Names of the checks of stage static, in order. */
@@ -276,8 +284,8 @@ int command_verify(int argc, char **argv)
             {.name = "stage",
              .kind = OPTION_CHOICE,
              .target = &stage,
-             .choices = "static|abi|exact|approx",
-             .argument = "static|abi|exact|approx",
+             .choices = "static|abi|exact|approx|robust",
+             .argument = "static|abi|exact|approx|robust",
              .help = "only this stage (all)",
              .given = &stage_given},
             {.name = "level",

@@ -9,6 +9,7 @@
  *             embed.c, rows.c, attention.c)
  *     model   the same with tensors of a real model as the weights (model.c)
  *     approx  products in class APPROX, within its gates (approx.c)
+ *     robust  time, numbers and pressure: leaks, threads, long chains, full caches (robust*.c)
  *
  * One operation = one file here, as it is one header in abi/; those over plain rows share one. */
 #ifndef TENON_CONFORMANCE_CASE_H
@@ -56,13 +57,16 @@ typedef struct conformance_tensor {
     uint64_t bytes;
 } conformance_tensor;
 
+#define CONFORMANCE_CPU_WORK 1u /* names hardware while the processor does the work */
+
 typedef struct conformance_result {
-    int32_t outcome; /* conformance_outcome */
-    uint32_t reserved0;
-    uint64_t requests; /* requests whose bits were compared, or single checks of stage abi */
-    uint64_t declined; /* requests that the provider declined */
-    char detail[600];  /* one line: why it failed or was not run */
-    char repeat[3000]; /* with a save folder: the `tenon op` line that repeats the failure */
+    int32_t outcome;          /* conformance_outcome */
+    uint32_t flags;           /* CONFORMANCE_CPU_WORK */
+    uint64_t cpu_us, wall_us; /* processor time and time of large device calls; 0: not measured */
+    uint64_t requests;        /* requests whose bits were compared, or single checks of stage abi */
+    uint64_t declined;        /* requests that the provider declined */
+    char detail[600];         /* one line: why it failed or was not run */
+    char repeat[3000];        /* with a save folder: the `tenon op` line that repeats the failure */
 } conformance_result;
 
 typedef struct conformance_case conformance_case;
@@ -112,6 +116,7 @@ bool conformance_add_embed(conformance_suite *suite);
 bool conformance_add_rows(conformance_suite *suite); /* rmsnorm, gated, add, argmax */
 bool conformance_add_attention(conformance_suite *suite);
 bool conformance_add_approx(conformance_suite *suite);
+bool conformance_add_robust(conformance_suite *suite);
 bool conformance_add_model(conformance_suite *suite, const conformance_tensor *tensors,
                            uint64_t count);
 
