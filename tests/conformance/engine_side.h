@@ -14,7 +14,8 @@ typedef struct engine_side {
 } engine_side;
 
 /* Opens a host of this many threads that knows the target alone, and the two sessions. On failure
- * returns false with the outcome set: SKIPPED when the device or the level is not there, FAILED
+ * returns false with the outcome set: SKIPPED when the device or the level is not there,
+ * UNSUPPORTED when it has class APPROX only and the flags do not allow that, FAILED
  * otherwise; nothing is left open. */
 bool engine_side_open(engine_side *self, const conformance_target *target, uint32_t threads,
                       uint32_t arith, conformance_result *result);

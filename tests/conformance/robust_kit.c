@@ -29,10 +29,10 @@ static bool takes(robust_kit *self, uint32_t format)
     if (format == TENON_FORMAT_INT4_GROUP) return false; /* int4-row is as good */
     taken = robust_weight_make(self, &probe, self->engine.tested, ROBUST_SIDE, ROBUST_SIDE, 1) &&
             probe.weight != NULL;
-    if (taken && self->approx) {
+    if (taken) {
         tenon_weight_information about = {TENON_HEAD(tenon_weight_information), .arith = 0};
-        (void)tenon_weight_info(probe.weight, &about, NULL);
-        self->approx = about.arith == TENON_CLASS_APPROX;
+        taken = tenon_weight_info(probe.weight, &about, NULL) == TENON_OK &&
+                (about.arith == TENON_CLASS_APPROX) == self->approx;
     }
     robust_weight_free(&probe);
     return taken;
@@ -55,19 +55,19 @@ bool robust_open(robust_kit *self, const conformance_case *test, const conforman
                  uint32_t threads, conformance_result *result)
 {
     static const struct {
-        uint32_t arith, flags;
-    } tries[] = {
-        {TENON_CLASS_A8, 0}, {TENON_CLASS_F32, 0}, {TENON_CLASS_F32, TENON_SESSION_ALLOW_APPROX}};
+        uint32_t arith;
+        bool approx;
+    } tries[] = {{TENON_CLASS_A8, false}, {TENON_CLASS_F32, false}, {TENON_CLASS_F32, true}};
     size_t i;
     memset(self, 0, sizeof *self);
     self->result = result;
     self->random.state = test->seed;
     for (i = 0; i < sizeof tries / sizeof tries[0]; i++) {
-        if (!engine_side_open_as(&self->engine, target, threads, tries[i].arith, tries[i].flags,
-                                 result))
+        if (!engine_side_open_as(&self->engine, target, threads, tries[i].arith,
+                                 TENON_SESSION_ALLOW_APPROX, result))
             return false;
         self->arith = tries[i].arith;
-        self->approx = tries[i].flags != 0;
+        self->approx = tries[i].approx;
         if (choose(self)) return true;
         engine_side_close(&self->engine, result);
         if (result->outcome != 0) return false;
@@ -89,7 +89,7 @@ bool robust_session(robust_kit *self, tenon_session **out)
     char chain[64];
     const tenon_session_desc desc = {TENON_HEAD(tenon_session_desc), .chain = chain,
                                      .mode = TENON_MODE_PIN, .arith = self->arith,
-                                     .flags = self->approx ? TENON_SESSION_ALLOW_APPROX : 0};
+                                     .flags = TENON_SESSION_ALLOW_APPROX};
     if (strcmp(target->id, "reference") == 0)
         snprintf(chain, sizeof chain, "reference");
     else

@@ -191,8 +191,8 @@ typedef struct pressed {
     tenon_memory_info before;
 } pressed;
 
-/* A product in the same session, over buffers; then the device's books are as they were. */
-static bool usable(pressed *self, const char *after)
+/* A product in the same session, over buffers. */
+static bool multiplies(pressed *self, const char *after)
 {
     tenon_error error = {TENON_HEAD(tenon_error), .status = TENON_OK};
     const uint64_t size = ROBUST_SIDE * 4;
@@ -221,7 +221,13 @@ static bool usable(pressed *self, const char *after)
     }
     tenon_buffer_destroy(in);
     tenon_buffer_destroy(out);
-    return good && robust_returned(self->kit, &self->before, after);
+    return good;
+}
+
+/* It goes on, and the device's books are as they were. */
+static bool usable(pressed *self, const char *after)
+{
+    return multiplies(self, after) && robust_returned(self->kit, &self->before, after);
 }
 
 static bool absurd_buffer(pressed *self, uint64_t bytes)
@@ -288,6 +294,7 @@ void robust_out_of_memory(const conformance_case *test, const conformance_target
     pressed self = {.kit = NULL};
     robust_kit kit;
     bool offered;
+    int i;
     if (!robust_open(&kit, test, target, 2, result)) return;
     self.kit = &kit;
     self.want = malloc(ROBUST_SIDE * 4);
@@ -301,11 +308,14 @@ void robust_out_of_memory(const conformance_case *test, const conformance_target
         !robust_fill_x(&kit, &self.x, 1, ROBUST_SIDE, 2) ||
         !robust_expect(&kit, &self.weight, (const float *)(void *)self.x.data, 1, self.want))
         goto out;
+    /* a queue may make room for itself at its first calls, and keep it */
+    for (i = 0; i < 4; i++)
+        if (!multiplies(&self, "before anything")) goto out;
     if (!robust_memory(&kit, &self.before, &offered)) goto out;
     bound_memory();
-    if (usable(&self, "before anything") && absurd_buffer(&self, UINT64_C(1) << 50) &&
-        absurd_buffer(&self, (UINT64_C(1) << 62) + 4) && absurd_cache(&self) &&
-        absurd_weight(&self, TENON_LIFETIME_STABLE) && absurd_weight(&self, TENON_LIFETIME_COPY))
+    if (absurd_buffer(&self, UINT64_C(1) << 44) && absurd_buffer(&self, (UINT64_C(1) << 45) + 4) &&
+        absurd_cache(&self) && absurd_weight(&self, TENON_LIFETIME_STABLE) &&
+        absurd_weight(&self, TENON_LIFETIME_COPY))
         (void)usable(&self, "at the end");
 out:
     robust_weight_free(&self.weight);
