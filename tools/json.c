@@ -1,4 +1,5 @@
 #include "json.h"
+#include "output_file.h"
 #include "terminal.h"
 #include "text.h"
 
@@ -97,6 +98,26 @@ bool json_emit(json_t *document)
         good = false;
     }
     terminal_document_printed();
+    free(text);
+    return good;
+}
+
+bool json_save(json_t *document, const char *path)
+{
+    char *text = failed || document == NULL ? NULL : json_dumps(document, JSON_INDENT(2));
+    output_file file;
+    bool good;
+    json_decref(document);
+    if (text == NULL) {
+        failed = false;
+        terminal_error("out of memory while writing JSON");
+        return false;
+    }
+    good = output_file_begin(&file, path);
+    if (good) {
+        fprintf(file.stream, "%s\n", text); /* commit looks at the stream */
+        good = output_file_commit(&file);
+    }
     free(text);
     return good;
 }

@@ -29,6 +29,10 @@ json_t *json_document(void);
  * so, when memory ran out anywhere since the last call or the output failed. */
 bool json_emit(json_t *document);
 
+/* Writes the document to a file, which appears whole or not at all, and frees it. Returns false,
+ * having said so, as json_emit does. */
+bool json_save(json_t *document, const char *path);
+
 /* {"schema":1,"exit":N,"error":"..."}: the document of a command that failed before it had one. */
 bool json_emit_failure(int status);
 

@@ -27,6 +27,12 @@ static const char help[] =
     "  tenon verify ./tenon-acme.so --stage abi\n"
     "  tenon verify cpu --level avx2 --filter '*Q4_0*' --save failing/\n"
     "  tenon verify cpu --model model.gguf\n"
+    "  tenon verify ./tenon-acme.so --certificate acme.json\n"
+    "\n"
+    "The certificate names the file by its hash, the device, what was proven of each operation "
+    "and\n"
+    "class, and every stage. It says certified only where all stages ran, none failed, and not\n"
+    "everything was declined. --json has it too.\n"
     "\n"
     "Exit codes: 0 good, 1 a case failed or none was executed, 2 the provider, file or level is\n"
     "missing or refused, 3 no usable device, 64 usage.\n";
@@ -41,7 +47,7 @@ enum {
 };
 
 typedef struct request {
-    const char *model, *filter, *xfail, *save, *level;
+    const char *model, *filter, *xfail, *save, *level, *certificate;
     uint64_t seed;
     uint32_t stages, jobs, time_limit_s;
     bool thorough;
@@ -128,13 +134,33 @@ static bool add_cases(const request *self, conformance_suite *suite)
 }
 
 /* Names of the checks of stage static, in order. */
-static const char *const static_names[] = {"static/image", "static/descriptors", "static/sections"};
+static const char *const static_names[] = {"static/image", "static/descriptors", "static/sections",
+                                           "static/exports"};
 #define STATIC_COUNT (sizeof static_names / sizeof static_names[0])
 
 static bool static_wanted(const request *self, const verify_target *target, size_t index)
 {
     return (self->stages & STAGE_STATIC) != 0 && target->file[0] != '\0' &&
            (self->filter == NULL || fnmatch(self->filter, static_names[index], 0) == 0);
+}
+
+/* Does the file export nothing but descriptors? Names that begin with an underscore belong to the tool
+ * chain (_init, _edata, what a sanitizer adds). */
+static bool only_known_exports(const loader_image_facts *facts, char *detail, size_t bytes)
+{
+    uint64_t i;
+    uint32_t k;
+    for (i = 0; i < facts->export_count; i++) {
+        if (facts->exports[i][0] == '_') continue;
+        for (k = 0; k < facts->symbol_count; k++)
+            if (strcmp(facts->exports[i], facts->symbols[k].name) == 0) break;
+        if (k < facts->symbol_count) continue;
+        snprintf(detail, bytes,
+                 "exports %.100s, which is no descriptor; hide what is not (-fvisibility=hidden)",
+                 facts->exports[i]);
+        return false;
+    }
+    return true;
 }
 
 /* Stage static again, check by check: none of the file's code is run. */
@@ -169,6 +195,10 @@ static void run_static(const request *self, const verify_target *target, verify_
     if (static_wanted(self, target, 2))
         report_static(report, static_names[2], good,
                       "text relocations, an executable stack or static thread storage", totals);
+    detail[0] = '\0';
+    good = only_known_exports(&facts, detail, sizeof detail);
+    if (static_wanted(self, target, 3))
+        report_static(report, static_names[3], good, detail, totals);
     loader_verdict_clear(&verdict);
     loader_image_facts_clear(&facts);
 }
@@ -255,6 +285,23 @@ static int verify(request *self, options *parsed, const char *name)
     totals.failed += static_totals.failed;
     totals.requests += static_totals.requests;
     status = judge_run(self, &target, &report, &totals);
+    if (self->certificate != NULL || parsed->json) {
+        const certificate_run asked = {.filter = self->filter,
+                                       .xfail = self->xfail,
+                                       .level = self->level,
+                                       .model = self->model,
+                                       .all_stages = self->stages == STAGE_ALL,
+                                       .thorough = self->thorough,
+                                       .good = status == EXIT_GOOD,
+                                       .seed = self->seed};
+        report.certificate = certificate_make(&report.counted, &target, &asked, &totals);
+    }
+    if (self->certificate != NULL) {
+        json_t *written = parsed->json ? json_incref(report.certificate) : report.certificate;
+        terminal_progress_end();
+        if (!json_save(written, self->certificate) && status == EXIT_GOOD) status = EXIT_FAILED;
+        if (!parsed->json) report.certificate = NULL;
+    }
     if (!report_end(&report, &totals, status == EXIT_GOOD) && status == EXIT_GOOD)
         status = EXIT_FAILED;
 out:
@@ -314,6 +361,11 @@ int command_verify(int argc, char **argv)
              .target = &self->save,
              .argument = "DIR",
              .help = "write failing requests there, for tenon op"},
+            {.name = "certificate",
+             .kind = OPTION_TEXT,
+             .target = &self->certificate,
+             .argument = "FILE",
+             .help = "write what was proven, as JSON"},
             {.name = "long",
              .kind = OPTION_FLAG,
              .target = &self->thorough,

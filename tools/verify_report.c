@@ -102,9 +102,13 @@ void report_case(void *context, const conformance_report *finished)
     count(row_of(self, finished->name,
                  conformance_by_level(finished->test->stage) ? finished->level : NULL),
           result->outcome);
+    certificate_count(&self->counted, finished->test->stage, finished->name, result->outcome);
+    certificate_measured(&self->counted, result);
     if (result->outcome == CONFORMANCE_FAILED)
         say_failure(self, finished->name, result->detail, result->repeat, finished->test->name,
                     finished->level);
+    else if (result->outcome == CONFORMANCE_PASSED && (result->flags & CONFORMANCE_CPU_WORK) != 0)
+        snprintf(self->flagged, sizeof self->flagged, "%.199s", result->detail);
     else if (result->outcome != CONFORMANCE_PASSED)
         keep_reason(self, result->outcome, result->detail);
     terminal_progress("%llu of %llu cases, %llu failed: %s", (unsigned long long)finished->done,
@@ -116,6 +120,8 @@ void report_static(verify_report *self, const char *name, bool passed, const cha
                    conformance_totals *totals)
 {
     count(row_of(self, name, NULL), passed ? CONFORMANCE_PASSED : CONFORMANCE_FAILED);
+    certificate_count(&self->counted, (conformance_stage)0, name,
+                      passed ? CONFORMANCE_PASSED : CONFORMANCE_FAILED);
     totals->run++;
     totals->requests++;
     if (passed) {
@@ -155,6 +161,11 @@ static void print_table(const verify_report *self)
         text_escape(shown, sizeof shown, reason->text, strlen(reason->text));
         fprintf(terminal_out(), "  %llu %s: %s\n", (unsigned long long)reason->count,
                 conformance_outcome_name(reason->outcome), shown);
+    }
+    if (self->flagged[0] != '\0') {
+        char shown[900];
+        text_escape(shown, sizeof shown, self->flagged, strlen(self->flagged));
+        fprintf(terminal_out(), "  mind: it %s\n", shown);
     }
 }
 
@@ -204,6 +215,7 @@ static bool emit(verify_report *self, const conformance_totals *totals, bool goo
     json_put(document, "requests", json_u64(totals->requests));
     json_put(document, "seconds", json_number(seconds));
     json_put(document, "failures", self->failures);
+    if (self->certificate != NULL) json_put(document, "certificate", self->certificate);
     return json_emit(document);
 }
 

@@ -3,6 +3,7 @@
 #define TENON_TOOLS_VERIFY_REPORT_H
 
 #include "json.h"
+#include "verify_certificate.h"
 #include "verify_target.h"
 
 #include <tests/conformance/runner.h>
@@ -33,7 +34,10 @@ typedef struct verify_report {
     report_reason reasons[REPORT_MAX_REASONS];
     uint32_t reason_count;
     json_t *failures;
+    certificate counted;
+    json_t *certificate; /* put into the document; NULL: none */
     uint64_t failed;
+    char flagged[200]; /* what is no failure, but should be known */
     double began;
 } verify_report;
 
