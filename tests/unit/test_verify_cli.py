@@ -2,8 +2,10 @@
 
 usage: test_verify_cli.py TENON PROVIDER_FOLDER [MODEL.gguf]
 """
+import hashlib
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -39,7 +41,7 @@ class Verify(unittest.TestCase):
         self.assertGreater(json.loads(out)["cases"]["passed"], 30)
 
     def test_stages_static_and_abi(self):
-        for stage, least in (("static", 3), ("abi", 8)):
+        for stage, least in (("static", 4), ("abi", 8), ("robust", 9)):
             code, out, err = verify("cpu", "--stage", stage, "--json")
             self.assertEqual(code, 0, out + err)
             document = json.loads(out)
@@ -187,6 +189,137 @@ class Verify(unittest.TestCase):
         self.assertEqual(first, again)
         self.assertEqual(first[0]["seed"], 5)
         self.assertNotEqual(first[0]["detail"], other[0]["detail"])
+
+    def certificate(self, *words):
+        """The exit code and the certificate that a run writes."""
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "certificate.json")
+            code, out, err = verify(*words, "--certificate", path)
+            self.assertTrue(os.path.exists(path), out + err)
+            self.assertEqual(os.listdir(folder), ["certificate.json"])
+            with open(path, encoding="utf-8") as file:
+                return code, json.load(file), out + err
+
+    def test_a_certificate_of_a_part_certifies_nothing(self):
+        code, document, said = self.certificate("cpu", "--filter", SMALL, "--seed", "9")
+        self.assertEqual(code, 0, said)
+        self.assertEqual((document["schema"], document["kind"], document["abi"]),
+                         (1, "tenon-certificate", 1))
+        self.assertIs(document["certified"], False)
+        self.assertIn("a filter left cases out", document["missing"])
+        self.assertEqual(document["seed"], 9)
+        self.assertRegex(document["date"], r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$")
+        provider = document["provider"]
+        with open(provider["file"], "rb") as file:
+            self.assertEqual(provider["sha256"], hashlib.sha256(file.read()).hexdigest())
+        self.assertEqual(provider["id"], "cpu")
+        self.assertEqual(document["device"]["kind"], "cpu")
+        self.assertIn("a8", document["device"]["claims"])
+        self.assertEqual([(row["operation"], row["class"], row["proven"])
+                          for row in document["operations"]], [("qmatmul", "a8", "exact")])
+        stages = {row["stage"]: row["outcome"] for row in document["stages"]}
+        self.assertEqual(list(stages), ["static", "abi", "exact", "approx", "robust"])
+        self.assertEqual((stages["exact"], stages["robust"]), ("passed", "not run"))
+
+    def test_what_keeps_a_certificate_back(self):
+        for words, missing in ((("--stage", "static"), "only one stage was asked for"),
+                               (("--level", "portable", "--filter", SMALL), "only some levels"),
+                               (("--xfail", "none*", "--filter", SMALL), "failures were declared")):
+            code, document, said = self.certificate("cpu", *words)
+            self.assertEqual(code, 0, said)
+            self.assertIs(document["certified"], False)
+            self.assertIn(missing, " ".join(document["missing"]))
+
+    def test_the_certificate_in_the_document(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "certificate.json")
+            code, out, err = verify("cpu", "--stage", "approx", "--json", "--certificate", path)
+            self.assertEqual(code, 1, err)  # nothing was executed: class APPROX is not claimed
+            with open(path, encoding="utf-8") as file:
+                self.assertEqual(json.load(file), json.loads(out)["certificate"])
+        code, out, err = verify("cpu", "--stage", "static", "--json")
+        self.assertIs(json.loads(out)["certificate"]["certified"], False)
+
+    def test_no_certificate_of_what_is_missing(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "certificate.json")
+            for words in (("nosuch",), (os.path.join(folder, "tenon-none.so"),),
+                          ("cpu", "--level", "sse9"), ("cpu", "--filter", "nothing/*")):
+                code, _, err = verify(*words, "--certificate", path)
+                self.assertIn(code, (2, 64), err)
+                self.assertEqual(os.listdir(folder), [])
+            with open(path, "w", encoding="utf-8") as file:
+                file.write("kept")
+            self.assertEqual(verify("nosuch", "--certificate", path)[0], 2)
+            with open(path, encoding="utf-8") as file:
+                self.assertEqual(file.read(), "kept")
+            code, _, err = verify("cpu", "--stage", "static", "--certificate",
+                                  os.path.join(folder, "none", "certificate.json"))
+            self.assertEqual(code, 1, err)
+            self.assertIn("none/certificate.json", err)
+
+    def test_a_certificate_of_failures(self):
+        for name, proven in (("late_wrong_bit", "failed"), ("declines_all", "not offered")):
+            code, document, said = self.certificate(self.fixture(name), "--filter",
+                                                    "exact/qmatmul/Q4_0/a8/*")
+            self.assertEqual(code, 1, said)
+            self.assertIs(document["certified"], False)
+            self.assertEqual([row["proven"] for row in document["operations"]], [proven])
+
+    def starter(self, folder, old="", new="", more=""):
+        """The template of providers, changed, built."""
+        root = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
+        compiler = shutil.which("cc") or shutil.which("gcc")
+        if compiler is None:
+            self.skipTest("no compiler")
+        with open(os.path.join(root, "providers", "template", "acme.c"), encoding="utf-8") as file:
+            source = file.read()
+        self.assertIn(old, source)
+        path = os.path.join(folder, "acme.c")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(source.replace(old, new) + more if old else source + more)
+        out = os.path.join(folder, "tenon-acme.so")
+        subprocess.run([compiler, "-std=c11", "-O2", "-shared", "-fPIC", "-fvisibility=hidden",
+                        "-ffp-contract=off", "-I", os.path.join(root, "abi"), "-o", out, path],
+                       check=True)
+        return out
+
+    def test_a_whole_run_certifies(self):
+        with tempfile.TemporaryDirectory() as folder:
+            code, document, said = self.certificate(self.starter(folder))
+            self.assertEqual(code, 0, said)
+            self.assertEqual(document["missing"], [])
+            self.assertIs(document["certified"], True)
+            proven = {(row["operation"], row["class"]): row["proven"]
+                      for row in document["operations"]}
+            self.assertEqual(proven[("qmatmul", "f32")], "exact")
+            self.assertEqual(proven[("qmatmul", "a8")], "not offered")
+            self.assertEqual(proven[("qmatmul", "approx")], "not offered")
+            self.assertEqual(proven[("attention", "f32")], "not offered")
+            self.assertEqual({row["stage"]: row["outcome"] for row in document["stages"]},
+                             {"static": "passed", "abi": "passed", "exact": "passed",
+                              "approx": "unsupported", "robust": "passed"})
+
+    def test_processor_time_of_hardware_is_told(self):
+        with tempfile.TemporaryDirectory() as folder:
+            file = self.starter(folder, "TENON_DEVICE_CPU", "TENON_DEVICE_DISCRETE")
+            code, document, said = self.certificate(file, "--filter", "robust/cpu-time")
+            self.assertEqual(code, 0, said)
+            self.assertIn("mind: it names hardware", said)
+            self.assertEqual(document["device"]["kind"], "discrete")
+            self.assertIs(document["large_calls"]["processor_does_the_work"], True)
+        _, document, _ = self.certificate("cpu", "--filter", "robust/cpu-time")
+        self.assertIs(document["large_calls"]["processor_does_the_work"], False)
+        self.assertGreater(document["large_calls"]["elapsed_ms"], 0)
+
+    def test_exports_are_descriptors_only(self):
+        with tempfile.TemporaryDirectory() as folder:
+            file = self.starter(folder, more="\n__attribute__((visibility(\"default\"))) int extra;\n")
+            code, out, err = run(file, "--stage", "static", "--json")
+            self.assertEqual(code, 1, err)
+            failures = json.loads(out)["failures"]
+            self.assertEqual([failure["case"] for failure in failures], ["static/exports"])
+            self.assertIn("exports extra", failures[0]["detail"])
 
     def test_model(self):
         if not MODEL:
