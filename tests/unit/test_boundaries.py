@@ -132,7 +132,7 @@ def check_providers(root):
         if not os.path.isdir(os.path.join(folder, provider)):
             continue
         own = os.path.join("providers", provider) + os.sep
-        shared = os.path.join("providers", "gpu") + os.sep
+        shared = os.path.join("providers", "common") + os.sep
         for path in sources(root, own):
             for number, quote, name in includes(root, path):
                 target = origin(root, path, quote, name)
