@@ -345,7 +345,7 @@ typedef struct vulkan_move_push {
  * Bindings: 0 in (words: cases of VULKAN_PROBE_IN floats), 1 out (written: VULKAN_PROBE_OUT words a
  * case). Groups: x = ceil(cases / 64). For a, b, c of a case, as the bits the device computes:
  *   0 fma(a, b, c) by constant 0    1 a * b    2 a + b    3 a - b    4 a / b    5 sqrt(a)
- *   6 1 / a    7 a / 127    8 roundEven(a) as the kernels round    9 float(int bits of a)
+ *   6 1 / a    7 a / 127    8 a + 0x1.8p23 (how the kernels round)    9 float(int bits of a)
  *   10 a < b | (a == b) << 1 | (a != a) << 2    11 (a * b) + c, not fused */
 #define VULKAN_PROBE_IN 3u
 #define VULKAN_PROBE_OUT 12u
