@@ -10,8 +10,9 @@
 #include <time.h>
 #include <vulkan/vulkan.h>
 
-#define RIG_BINDINGS 6u
-#define RIG_CONSTANTS 8u
+#include "kernels.h"
+
+#define RIG_BINDINGS VULKAN_MOST_BINDINGS
 
 typedef struct rig_buffer {
     VkBuffer buffer;
@@ -25,7 +26,7 @@ typedef struct rig_kernel {
     VkDescriptorSetLayout set_layout;
     VkPipelineLayout layout;
     VkPipeline pipeline;
-    uint32_t bindings, push_bytes;
+    uint32_t bindings, texel, push_bytes;
 } rig_kernel;
 
 typedef struct rig {
@@ -72,12 +73,13 @@ static inline int rig_open(rig *self)
         .sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO,
         .level = VK_COMMAND_BUFFER_LEVEL_PRIMARY,
         .commandBufferCount = 1};
-    VkDescriptorPoolSize size = {VK_DESCRIPTOR_TYPE_STORAGE_BUFFER, RIG_BINDINGS};
+    VkDescriptorPoolSize sizes[2] = {{VK_DESCRIPTOR_TYPE_STORAGE_BUFFER, RIG_BINDINGS},
+                                     {VK_DESCRIPTOR_TYPE_UNIFORM_TEXEL_BUFFER, RIG_BINDINGS}};
     VkDescriptorPoolCreateInfo descriptors = {
         .sType = VK_STRUCTURE_TYPE_DESCRIPTOR_POOL_CREATE_INFO,
         .maxSets = 1,
-        .poolSizeCount = 1,
-        .pPoolSizes = &size};
+        .poolSizeCount = 2,
+        .pPoolSizes = sizes};
     VkQueueFamilyProperties families[16];
     uint32_t count = 1, i;
 
@@ -123,7 +125,8 @@ static inline rig_buffer rig_buffer_make(rig *self, uint64_t bytes)
 {
     VkBufferCreateInfo info = {.sType = VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO,
                                .size = bytes < 16 ? 16 : bytes,
-                               .usage = VK_BUFFER_USAGE_STORAGE_BUFFER_BIT};
+                               .usage = VK_BUFFER_USAGE_STORAGE_BUFFER_BIT |
+                                        VK_BUFFER_USAGE_UNIFORM_TEXEL_BUFFER_BIT};
     VkMemoryAllocateInfo memory = {.sType = VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO};
     VkMemoryPropertyFlags wanted = VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT |
                                    VK_MEMORY_PROPERTY_HOST_COHERENT_BIT;
@@ -154,39 +157,47 @@ static inline void rig_buffer_free(rig *self, rig_buffer *buffer)
     memset(buffer, 0, sizeof *buffer);
 }
 
-/* A kernel with its specialization constants 0, 1, ... */
-static inline rig_kernel rig_kernel_make(rig *self, const uint32_t *words, size_t bytes,
-                                         uint32_t bindings, uint32_t push_bytes,
-                                         const uint32_t *constants, uint32_t constant_count)
+static inline VkDescriptorType rig_type(uint32_t texel, uint32_t binding)
 {
+    return (texel >> binding & 1) != 0 ? VK_DESCRIPTOR_TYPE_UNIFORM_TEXEL_BUFFER
+                                       : VK_DESCRIPTOR_TYPE_STORAGE_BUFFER;
+}
+
+/* A kernel in one flavour and math, with its specialization constants 0, 1, ... */
+static inline rig_kernel rig_kernel_make(rig *self, uint32_t id, uint32_t flavour, uint32_t math,
+                                         const uint32_t *constants)
+{
+    const vulkan_kernel *kernel = &vulkan_kernels[id];
     VkShaderModuleCreateInfo module = {.sType = VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO,
-                                       .codeSize = bytes,
-                                       .pCode = words};
-    VkDescriptorSetLayoutBinding binding[RIG_BINDINGS];
+                                       .codeSize = kernel->module[flavour][math].bytes,
+                                       .pCode = kernel->module[flavour][math].words};
+    VkDescriptorSetLayoutBinding binding[VULKAN_MOST_BINDINGS];
     VkDescriptorSetLayoutCreateInfo set = {
         .sType = VK_STRUCTURE_TYPE_DESCRIPTOR_SET_LAYOUT_CREATE_INFO,
-        .bindingCount = bindings,
+        .bindingCount = kernel->bindings,
         .pBindings = binding};
-    VkPushConstantRange range = {VK_SHADER_STAGE_COMPUTE_BIT, 0, push_bytes};
+    VkPushConstantRange range = {VK_SHADER_STAGE_COMPUTE_BIT, 0, kernel->push_bytes};
     VkPipelineLayoutCreateInfo layout = {.sType = VK_STRUCTURE_TYPE_PIPELINE_LAYOUT_CREATE_INFO,
                                          .setLayoutCount = 1,
-                                         .pushConstantRangeCount = push_bytes != 0,
+                                         .pushConstantRangeCount = 1,
                                          .pPushConstantRanges = &range};
-    VkSpecializationMapEntry entries[RIG_CONSTANTS];
-    VkSpecializationInfo special = {constant_count, entries, constant_count * 4u, constants};
+    VkSpecializationMapEntry entries[VULKAN_MOST_CONSTANTS];
+    VkSpecializationInfo special = {kernel->constants, entries, kernel->constants * 4u, constants};
     VkComputePipelineCreateInfo pipeline = {
         .sType = VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO,
         .stage = {.sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_CREATE_INFO,
                   .stage = VK_SHADER_STAGE_COMPUTE_BIT,
                   .pName = "main",
                   .pSpecializationInfo = &special}};
-    rig_kernel out = {.bindings = bindings, .push_bytes = push_bytes};
+    rig_kernel out = {.bindings = kernel->bindings,
+                      .texel = flavour == VULKAN_TEXEL ? kernel->texel : 0,
+                      .push_bytes = kernel->push_bytes};
     uint32_t i;
 
-    for (i = 0; i < bindings; i++)
+    for (i = 0; i < kernel->bindings; i++)
         binding[i] = (VkDescriptorSetLayoutBinding){
-            i, VK_DESCRIPTOR_TYPE_STORAGE_BUFFER, 1, VK_SHADER_STAGE_COMPUTE_BIT, NULL};
-    for (i = 0; i < constant_count; i++)
+            i, rig_type(out.texel, i), 1, VK_SHADER_STAGE_COMPUTE_BIT, NULL};
+    for (i = 0; i < kernel->constants; i++)
         entries[i] = (VkSpecializationMapEntry){i, 4 * i, 4};
     RIG_DO(vkCreateShaderModule(self->device, &module, NULL, &out.module));
     RIG_DO(vkCreateDescriptorSetLayout(self->device, &set, NULL, &out.set_layout));
@@ -228,6 +239,7 @@ static inline double rig_run(rig *self, const rig_kernel *kernel, const rig_buff
                                                 VK_ACCESS_HOST_READ_BIT};
     VkDescriptorSet set;
     VkDescriptorBufferInfo info[RIG_BINDINGS];
+    VkBufferView views[RIG_BINDINGS] = {VK_NULL_HANDLE};
     VkWriteDescriptorSet writes[RIG_BINDINGS];
     struct timespec t0, t1;
     uint32_t i;
@@ -235,13 +247,20 @@ static inline double rig_run(rig *self, const rig_kernel *kernel, const rig_buff
     RIG_DO(vkResetDescriptorPool(self->device, self->descriptors, 0));
     RIG_DO(vkAllocateDescriptorSets(self->device, &allocate, &set));
     for (i = 0; i < kernel->bindings; i++) {
+        VkBufferViewCreateInfo view = {.sType = VK_STRUCTURE_TYPE_BUFFER_VIEW_CREATE_INFO,
+                                       .buffer = buffers[i]->buffer,
+                                       .format = VK_FORMAT_R32G32B32A32_UINT,
+                                       .range = buffers[i]->bytes / 16 * 16};
         info[i] = (VkDescriptorBufferInfo){buffers[i]->buffer, 0, VK_WHOLE_SIZE};
+        if ((kernel->texel >> i & 1) != 0)
+            RIG_DO(vkCreateBufferView(self->device, &view, NULL, &views[i]));
         writes[i] = (VkWriteDescriptorSet){.sType = VK_STRUCTURE_TYPE_WRITE_DESCRIPTOR_SET,
                                            .dstSet = set,
                                            .dstBinding = i,
                                            .descriptorCount = 1,
-                                           .descriptorType = VK_DESCRIPTOR_TYPE_STORAGE_BUFFER,
-                                           .pBufferInfo = &info[i]};
+                                           .descriptorType = rig_type(kernel->texel, i),
+                                           .pBufferInfo = &info[i],
+                                           .pTexelBufferView = &views[i]};
     }
     vkUpdateDescriptorSets(self->device, kernel->bindings, writes, 0, NULL);
     RIG_DO(vkResetCommandPool(self->device, self->pool, 0));
@@ -264,6 +283,7 @@ static inline double rig_run(rig *self, const rig_kernel *kernel, const rig_buff
     RIG_DO(vkWaitForFences(self->device, 1, &self->fence, VK_TRUE, UINT64_MAX));
     clock_gettime(CLOCK_MONOTONIC, &t1);
     RIG_DO(vkResetFences(self->device, 1, &self->fence));
+    for (i = 0; i < kernel->bindings; i++) vkDestroyBufferView(self->device, views[i], NULL);
     return (double)(t1.tv_sec - t0.tv_sec) + 1e-9 * (double)(t1.tv_nsec - t0.tv_nsec);
 }
 
