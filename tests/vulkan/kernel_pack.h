@@ -76,7 +76,7 @@ static inline void pack_shape(const tenon_weight_desc *desc, packed *out)
     out->vectors = vectors[out->storage];
     segments = (out->units + 7) / 8;
     if (desc->format == TENON_FORMAT_INT4_GROUP && desc->group_size < desc->cols) {
-        uint32_t g = desc->group_size;
+        uint32_t g = (uint32_t)desc->group_size;
         out->group = g;
         if (g == 32 || g == 64 || g == 128 || g == 256)
             out->block = g / 32;
