@@ -118,8 +118,8 @@ static inline void pack_code(packed *out, uint64_t row, uint64_t i, float q)
     uint64_t vectors = (uint64_t)out->units * out->vectors, unit = i / 32;
     uint32_t k = (uint32_t)(i % 32), code;
     if (out->storage == VULKAN_BYTE) {
-        *pack_word(out->codes, vectors, row, unit * 2 + k / 16, k % 16 / 4) |=
-            (uint32_t)(uint8_t)(int8_t)q << 8 * (k % 4);
+        *pack_word(out->codes, vectors, row, unit * 2 + k / 16,
+                   k % 16 / 4) |= (uint32_t)(uint8_t)(int8_t)q << 8 * (k % 4);
         return;
     }
     code = (uint32_t)((int32_t)q + (int32_t)out->zero);
@@ -131,13 +131,15 @@ static inline void pack_code(packed *out, uint64_t row, uint64_t i, float q)
 
 static inline void pack_half(packed *out, uint64_t row, uint64_t v, uint32_t half, float value)
 {
-    *pack_word(out->scale_words, out->scales, row, v, half / 2) |=
-        (uint32_t)reference_f16_round(value) << 16 * (half % 2);
+    *pack_word(out->scale_words, out->scales, row, v,
+               half / 2) |= (uint32_t)reference_f16_round(value) << 16 * (half % 2);
 }
 
-static inline void pack_scale(packed *out, uint64_t row, uint64_t first, const reference_segment *in)
+static inline void pack_scale(packed *out, uint64_t row, uint64_t first,
+                              const reference_segment *in)
 {
-    uint32_t b, blocks = (in->inputs + in->block - 1) / in->block, segment = (uint32_t)(first / 256);
+    uint32_t b, blocks = (in->inputs + in->block - 1) / in->block,
+                segment = (uint32_t)(first / 256);
     for (b = 0; b < blocks; b++) {
         uint64_t input = first + (uint64_t)b * in->block, at;
         switch (out->kind) {
@@ -148,21 +150,23 @@ static inline void pack_scale(packed *out, uint64_t row, uint64_t first, const r
             break;
         case VULKAN_HALF16: pack_half(out, row, 2 * segment + b / 8, b % 8, in->s[b]); break;
         case VULKAN_FLOAT:
-            at = out->irregular ? input / out->group : out->block == 0 ? 0 : input / (32 * out->block);
-            *pack_word(out->scale_words, out->scales, row, at / 4, at % 4) =
-                reference_bits_of(in->s[b]);
+            at = out->irregular    ? input / out->group
+                 : out->block == 0 ? 0
+                                   : input / (32 * out->block);
+            *pack_word(out->scale_words, out->scales, row, at / 4,
+                       at % 4) = reference_bits_of(in->s[b]);
             break;
         case VULKAN_SUB32:
-            *pack_word(out->scale_words, out->scales, row, 2 * segment + 1, b / 4) |=
-                (uint32_t)(uint8_t)in->sc[b] << 8 * (b % 4);
-            *pack_word(out->scale_words, out->scales, row, 2 * segment + 1, 2 + b / 4) |=
-                (uint32_t)(uint8_t)in->mn[b] << 8 * (b % 4);
+            *pack_word(out->scale_words, out->scales, row, 2 * segment + 1,
+                       b / 4) |= (uint32_t)(uint8_t)in->sc[b] << 8 * (b % 4);
+            *pack_word(out->scale_words, out->scales, row, 2 * segment + 1,
+                       2 + b / 4) |= (uint32_t)(uint8_t)in->mn[b] << 8 * (b % 4);
             break;
         case VULKAN_SUB16:
-            *pack_word(out->scale_words, out->scales, row, 2 * segment + 1, b / 4) |=
-                (uint32_t)(uint8_t)in->sc[b] << 8 * (b % 4);
-            *pack_word(out->scale_words, out->scales, row, 2 * segment, 2 + b / 8) |=
-                (uint32_t)in->mn[b] << 4 * (b % 8);
+            *pack_word(out->scale_words, out->scales, row, 2 * segment + 1,
+                       b / 4) |= (uint32_t)(uint8_t)in->sc[b] << 8 * (b % 4);
+            *pack_word(out->scale_words, out->scales, row, 2 * segment,
+                       2 + b / 8) |= (uint32_t)in->mn[b] << 4 * (b % 8);
             break;
         default: break;
         }
@@ -190,8 +194,9 @@ static inline packed pack_weight(const tenon_weight_desc *desc, const reference_
     for (row = 0; row < out.rows; row++) {
         if (out.storage >= VULKAN_FP8)
             for (i = 0; i < out.cols * (uint64_t)size; i++)
-                *pack_word(out.codes, row_vectors, row, i / 16, i % 16 / 4) |=
-                    (uint32_t)weight->weights[row * weight->row_bytes + i] << 8 * (i % 4);
+                *pack_word(out.codes, row_vectors, row, i / 16,
+                           i % 16 / 4) |= (uint32_t)weight->weights[row * weight->row_bytes + i]
+                                          << 8 * (i % 4);
         for (first = 0; first < out.cols; first += segment.inputs) {
             reference_decode(weight, row, first, &segment);
             if (out.storage < VULKAN_FP8)

@@ -11,8 +11,6 @@
 #include "qmatmul.h"
 
 #define COUNT(list) (sizeof(list) / sizeof(list)[0])
-#define POISON UINT32_C(0x7fc0dead)
-
 static rig device;
 
 /* One weight as the reference holds it and packed. */
@@ -47,35 +45,23 @@ static void free_weight(weight_case *self)
     free(self->packed.scale_words);
 }
 
-static rig_buffer upload(const void *bytes, uint64_t count)
-{
-    rig_buffer out = rig_buffer_make(&device, count);
-    memcpy(out.at, bytes, (size_t)count);
-    return out;
-}
-
-static bool same(float expected, uint32_t found)
-{
-    uint32_t bits = reference_bits_of(expected);
-    bool nan = (bits & 0x7fffffffu) > 0x7f800000u, other = (found & 0x7fffffffu) > 0x7f800000u;
-    return nan ? other : bits == found;
-}
-
 /* What one run of a product looks like. */
 typedef struct run_case {
     uint32_t flavour, math, fma, tokens;
     bool gemm;
 } run_case;
 
-static void run_product(const weight_case *weight, const rig_buffer *codes, const rig_buffer *scales,
-                        const float *x, const run_case *how, uint32_t *y, uint32_t y_stride)
+static void run_product(const weight_case *weight, const rig_buffer *codes,
+                        const rig_buffer *scales, const float *x, const run_case *how, uint32_t *y,
+                        uint32_t y_stride)
 {
     const packed *p = &weight->packed;
     bool a8 = weight->desc.arith == TENON_CLASS_A8;
     uint32_t vectors = a8 ? VULKAN_A8_VECTORS : VULKAN_F32_VECTORS, id;
-    uint32_t constants[VULKAN_MOST_CONSTANTS] = {how->fma, p->storage, p->kind, p->minima, p->block};
+    uint32_t constants[VULKAN_MOST_CONSTANTS] = {how->fma, p->storage, p->kind, p->minima,
+                                                 p->block};
     uint32_t x_stride = p->cols + 3, work_stride = p->units * vectors + 5;
-    rig_buffer xs = upload(x, (uint64_t)x_stride * how->tokens * 4 + 64);
+    rig_buffer xs = rig_upload(&device, x, (uint64_t)x_stride * how->tokens * 4 + 64);
     rig_buffer work = rig_buffer_make(&device, ((uint64_t)work_stride * how->tokens + 7) * 16);
     rig_buffer ys = rig_buffer_make(&device, ((uint64_t)y_stride * how->tokens + 9) * 4);
     const rig_buffer *stage_buffers[2] = {&xs, &work};
@@ -93,27 +79,25 @@ static void run_product(const weight_case *weight, const rig_buffer *codes, cons
                                 .cols = p->cols,
                                 .group = p->group,
                                 .table = {p->table[0], p->table[1], p->table[2], p->table[3]}};
-    rig_kernel kernel;
+    const rig_kernel *kernel;
     uint32_t i, groups = (p->rows + 63) / 64;
 
-    for (i = 0; i < y_stride * how->tokens + 9; i++) ((uint32_t *)ys.at)[i] = POISON;
-    kernel = rig_kernel_make(&device, a8 ? VULKAN_ROUND : VULKAN_STAGE, how->flavour, how->math,
-                             constants);
-    (void)rig_run(&device, &kernel, stage_buffers, &stage, (p->units + 63) / 64, how->tokens, 1, 1);
-    rig_kernel_free(&device, &kernel);
+    for (i = 0; i < y_stride * how->tokens + 9; i++) ((uint32_t *)ys.at)[i] = KERNEL_POISON;
+    kernel = rig_kernel_get(&device, a8 ? VULKAN_ROUND : VULKAN_STAGE, how->flavour, how->math,
+                            constants);
+    (void)rig_run(&device, kernel, stage_buffers, &stage, (p->units + 63) / 64, how->tokens, 1, 1);
     if (p->irregular)
         id = a8 ? VULKAN_GROUPS_A8 : VULKAN_GROUPS_F32;
     else if (how->gemm)
         id = a8 ? VULKAN_GEMM_A8 : VULKAN_GEMM_F32;
     else
         id = a8 ? VULKAN_GEMV_A8 : VULKAN_GEMV_F32;
-    kernel = rig_kernel_make(&device, id, how->flavour, how->math, constants);
-    (void)rig_run(&device, &kernel, buffers, &push, groups + 1,
+    kernel = rig_kernel_get(&device, id, how->flavour, how->math, constants);
+    (void)rig_run(&device, kernel, buffers, &push, groups + 1,
                   how->gemm && !p->irregular ? (how->tokens - 1) / VULKAN_GEMM_TOKENS + 1
                                              : how->tokens,
                   1, 1);
-    rig_kernel_free(&device, &kernel);
-    for (i = 0; i < 9; i++) ck_assert_uint_eq(((uint32_t *)ys.at)[i], POISON);
+    for (i = 0; i < 9; i++) ck_assert_uint_eq(((uint32_t *)ys.at)[i], KERNEL_POISON);
     memcpy(y, (uint32_t *)ys.at + 9, (size_t)y_stride * how->tokens * 4);
     rig_buffer_free(&device, &xs);
     rig_buffer_free(&device, &work);
@@ -126,8 +110,8 @@ static void check_product(const weight_case *weight, random_state *random, data_
     const packed *p = &weight->packed;
     bool a8 = weight->desc.arith == TENON_CLASS_A8;
     uint32_t tokens = 0, s, row, x_stride = p->cols + 3, y_stride = p->rows + 2;
-    rig_buffer codes = upload(p->codes, p->code_words * 4);
-    rig_buffer scales = upload(p->scale_words, p->scale_count * 4);
+    rig_buffer codes = rig_upload(&device, p->codes, p->code_words * 4);
+    rig_buffer scales = rig_upload(&device, p->scale_words, p->scale_count * 4);
     reference_activations rounded;
     float *x, *expected;
     uint32_t *y;
@@ -146,9 +130,10 @@ static void check_product(const weight_case *weight, random_state *random, data_
         data_fill_row(random, kind, s, x + 2 + (size_t)s * x_stride, p->cols);
         if (a8) reference_quantize(from, p->cols, &rounded);
         for (row = 0; row < p->rows; row++)
-            expected[(size_t)s * y_stride + row] =
-                a8 ? reference_dot_a8(&weight->reference, row, &rounded)
-                   : reference_dot_f32(&weight->reference, row, from);
+            expected[(size_t)s * y_stride + row] = a8 ? reference_dot_a8(&weight->reference, row,
+                                                                         &rounded)
+                                                      : reference_dot_f32(&weight->reference, row,
+                                                                          from);
     }
     for (r = 0; r < run_count; r++) {
         run_product(weight, &codes, &scales, x, &runs[r], y, y_stride);
@@ -157,13 +142,13 @@ static void check_product(const weight_case *weight, random_state *random, data_
                 uint32_t found = y[(size_t)s * y_stride + row];
                 float want = expected[(size_t)s * y_stride + row];
                 if (row >= p->rows)
-                    ck_assert_uint_eq(found, POISON);
+                    ck_assert_uint_eq(found, KERNEL_POISON);
                 else
-                    ck_assert_msg(same(want, found),
+                    ck_assert_msg(kernel_same(reference_bits_of(want), found),
                                   "format %u group %u class %u rows %u cols %u flavour %u math %u "
                                   "fma %u gemm %d token %u row %u: %08x, not %08x (%g)",
-                                  weight->desc.format, p->group, weight->desc.arith,
-                                  p->rows, p->cols, runs[r].flavour, runs[r].math, runs[r].fma,
+                                  weight->desc.format, p->group, weight->desc.arith, p->rows,
+                                  p->cols, runs[r].flavour, runs[r].math, runs[r].fma,
                                   (int)runs[r].gemm, s, row, found, reference_bits_of(want),
                                   (double)want);
             }
@@ -185,13 +170,9 @@ static void check_format(uint32_t format, uint32_t layout, uint32_t group, uint3
                        {VULKAN_BUFFER, VULKAN_DOUBLE, VULKAN_FMA_EMULATED, 2, false},
                        {VULKAN_BUFFER, VULKAN_SINGLE, VULKAN_FMA_EMULATED, 3, true}};
     random_state random = {((uint64_t)format << 32 | group) + rows * 1000u + cols};
-    weight_case weight = {.desc = {TENON_HEAD(tenon_weight_desc),
-                                   .format = format,
-                                   .layout = layout,
-                                   .group_size = group,
-                                   .arith = arith,
-                                   .rows = rows,
-                                   .cols = cols}};
+    weight_case weight = {.desc = {TENON_HEAD(tenon_weight_desc), .format = format,
+                                   .layout = layout, .group_size = group, .arith = arith,
+                                   .rows = rows, .cols = cols}};
     make_weight(&weight, &random, kind);
     check_product(&weight, &random, kind, runs, wide ? COUNT(runs) : 2);
     free_weight(&weight);
@@ -215,8 +196,9 @@ static void check_class(uint32_t arith, uint32_t rows, uint32_t cols, data_kind 
                 check_format(format, TENON_LAYOUT_PLANAR, groups[g], arith, rows, cols, kind, wide);
             continue;
         }
-        check_format(format, format == TENON_FORMAT_INT4_ROW ? TENON_LAYOUT_PAIR : TENON_LAYOUT_NONE,
-                     0, arith, rows, whole, kind, wide);
+        check_format(format,
+                     format == TENON_FORMAT_INT4_ROW ? TENON_LAYOUT_PAIR : TENON_LAYOUT_NONE, 0,
+                     arith, rows, whole, kind, wide);
     }
 }
 

@@ -29,7 +29,14 @@ typedef struct rig_kernel {
     uint32_t bindings, texel, push_bytes;
 } rig_kernel;
 
+typedef struct rig_kept {
+    struct rig_kept *next;
+    uint32_t key[3 + VULKAN_MOST_CONSTANTS];
+    rig_kernel kernel;
+} rig_kept;
+
 typedef struct rig {
+    rig_kept *kept;
     VkInstance instance;
     VkPhysicalDevice physical;
     VkPhysicalDeviceProperties properties;
@@ -42,6 +49,15 @@ typedef struct rig {
     VkDescriptorPool descriptors;
     uint32_t family;
 } rig;
+
+#define KERNEL_POISON UINT32_C(0x7fc0dead)
+
+/* Equal bits; any NaN equals any NaN (SPEC.md 2.1, A7). */
+static inline int kernel_same(uint32_t expected, uint32_t found)
+{
+    if ((expected & 0x7fffffffu) > 0x7f800000u) return (found & 0x7fffffffu) > 0x7f800000u;
+    return expected == found;
+}
 
 static inline void rig_check(VkResult result, const char *what)
 {
@@ -69,10 +85,9 @@ static inline int rig_open(rig *self)
                                  .pEnabledFeatures = &features};
     VkCommandPoolCreateInfo pool = {.sType = VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO};
     VkFenceCreateInfo fence = {.sType = VK_STRUCTURE_TYPE_FENCE_CREATE_INFO};
-    VkCommandBufferAllocateInfo commands = {
-        .sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO,
-        .level = VK_COMMAND_BUFFER_LEVEL_PRIMARY,
-        .commandBufferCount = 1};
+    VkCommandBufferAllocateInfo commands = {.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO,
+                                            .level = VK_COMMAND_BUFFER_LEVEL_PRIMARY,
+                                            .commandBufferCount = 1};
     VkDescriptorPoolSize sizes[2] = {{VK_DESCRIPTOR_TYPE_STORAGE_BUFFER, RIG_BINDINGS},
                                      {VK_DESCRIPTOR_TYPE_UNIFORM_TEXEL_BUFFER, RIG_BINDINGS}};
     VkDescriptorPoolCreateInfo descriptors = {
@@ -111,15 +126,6 @@ static inline int rig_open(rig *self)
     return 1;
 }
 
-static inline void rig_close(rig *self)
-{
-    vkDestroyDescriptorPool(self->device, self->descriptors, NULL);
-    vkDestroyFence(self->device, self->fence, NULL);
-    vkDestroyCommandPool(self->device, self->pool, NULL);
-    vkDestroyDevice(self->device, NULL);
-    vkDestroyInstance(self->instance, NULL);
-}
-
 /* A storage buffer in memory that the host sees; zeroed. */
 static inline rig_buffer rig_buffer_make(rig *self, uint64_t bytes)
 {
@@ -147,6 +153,13 @@ static inline rig_buffer rig_buffer_make(rig *self, uint64_t bytes)
     RIG_DO(vkBindBufferMemory(self->device, out.buffer, out.memory, 0));
     RIG_DO(vkMapMemory(self->device, out.memory, 0, VK_WHOLE_SIZE, 0, &out.at));
     memset(out.at, 0, (size_t)info.size);
+    return out;
+}
+
+static inline rig_buffer rig_upload(rig *self, const void *bytes, uint64_t count)
+{
+    rig_buffer out = rig_buffer_make(self, count);
+    memcpy(out.at, bytes, (size_t)count);
     return out;
 }
 
@@ -195,18 +208,17 @@ static inline rig_kernel rig_kernel_make(rig *self, uint32_t id, uint32_t flavou
     uint32_t i;
 
     for (i = 0; i < kernel->bindings; i++)
-        binding[i] = (VkDescriptorSetLayoutBinding){
-            i, rig_type(out.texel, i), 1, VK_SHADER_STAGE_COMPUTE_BIT, NULL};
-    for (i = 0; i < kernel->constants; i++)
-        entries[i] = (VkSpecializationMapEntry){i, 4 * i, 4};
+        binding[i] = (VkDescriptorSetLayoutBinding){i, rig_type(out.texel, i), 1,
+                                                    VK_SHADER_STAGE_COMPUTE_BIT, NULL};
+    for (i = 0; i < kernel->constants; i++) entries[i] = (VkSpecializationMapEntry){i, 4 * i, 4};
     RIG_DO(vkCreateShaderModule(self->device, &module, NULL, &out.module));
     RIG_DO(vkCreateDescriptorSetLayout(self->device, &set, NULL, &out.set_layout));
     layout.pSetLayouts = &out.set_layout;
     RIG_DO(vkCreatePipelineLayout(self->device, &layout, NULL, &out.layout));
     pipeline.stage.module = out.module;
     pipeline.layout = out.layout;
-    RIG_DO(vkCreateComputePipelines(self->device, VK_NULL_HANDLE, 1, &pipeline, NULL,
-                                    &out.pipeline));
+    RIG_DO(
+        vkCreateComputePipelines(self->device, VK_NULL_HANDLE, 1, &pipeline, NULL, &out.pipeline));
     return out;
 }
 
@@ -216,18 +228,50 @@ static inline void rig_kernel_free(rig *self, rig_kernel *kernel)
     vkDestroyPipelineLayout(self->device, kernel->layout, NULL);
     vkDestroyDescriptorSetLayout(self->device, kernel->set_layout, NULL);
     vkDestroyShaderModule(self->device, kernel->module, NULL);
-    memset(kernel, 0, sizeof *kernel);
+}
+
+/* The same kernel again where it was made before; the rig owns it. */
+static inline const rig_kernel *rig_kernel_get(rig *self, uint32_t id, uint32_t flavour,
+                                               uint32_t math, const uint32_t *constants)
+{
+    uint32_t key[3 + VULKAN_MOST_CONSTANTS] = {id, flavour, math};
+    rig_kept *kept;
+
+    memcpy(key + 3, constants, vulkan_kernels[id].constants * sizeof *constants);
+    for (kept = self->kept; kept != NULL; kept = kept->next)
+        if (memcmp(kept->key, key, sizeof key) == 0) return &kept->kernel;
+    kept = malloc(sizeof *kept);
+    if (kept == NULL) abort();
+    memcpy(kept->key, key, sizeof key);
+    kept->kernel = rig_kernel_make(self, id, flavour, math, constants);
+    kept->next = self->kept;
+    self->kept = kept;
+    return &kept->kernel;
+}
+
+static inline void rig_close(rig *self)
+{
+    while (self->kept != NULL) {
+        rig_kept *kept = self->kept;
+        self->kept = kept->next;
+        rig_kernel_free(self, &kept->kernel);
+        free(kept);
+    }
+    vkDestroyDescriptorPool(self->device, self->descriptors, NULL);
+    vkDestroyFence(self->device, self->fence, NULL);
+    vkDestroyCommandPool(self->device, self->pool, NULL);
+    vkDestroyDevice(self->device, NULL);
+    vkDestroyInstance(self->instance, NULL);
 }
 
 /* Runs groups x, y, z of the kernel `times` times over whole buffers and waits. Returns seconds. */
 static inline double rig_run(rig *self, const rig_kernel *kernel, const rig_buffer *const *buffers,
                              const void *push, uint32_t x, uint32_t y, uint32_t z, uint32_t times)
 {
-    VkDescriptorSetAllocateInfo allocate = {
-        .sType = VK_STRUCTURE_TYPE_DESCRIPTOR_SET_ALLOCATE_INFO,
-        .descriptorPool = self->descriptors,
-        .descriptorSetCount = 1,
-        .pSetLayouts = &kernel->set_layout};
+    VkDescriptorSetAllocateInfo allocate = {.sType = VK_STRUCTURE_TYPE_DESCRIPTOR_SET_ALLOCATE_INFO,
+                                            .descriptorPool = self->descriptors,
+                                            .descriptorSetCount = 1,
+                                            .pSetLayouts = &kernel->set_layout};
     VkCommandBufferBeginInfo begin = {.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO};
     VkSubmitInfo submit = {.sType = VK_STRUCTURE_TYPE_SUBMIT_INFO,
                            .commandBufferCount = 1,
