@@ -223,6 +223,8 @@ static void check_run(pair_of_caches *self, uint32_t tokens, uint32_t groups)
         for (i = 0; i < width; i++) {
             uint32_t found = ((uint32_t *)y.at)[2 + t * stride + i];
             uint32_t want = reference_bits_of(expected[t * stride + i]);
+            values_checked++;
+            values_nan += (want & 0x7fffffffu) > 0x7f800000u;
             ck_assert_msg(
                 kernel_same(want, found),
                 "head size %u type %u pairing %u window %u length %u tokens %u flavour %u "

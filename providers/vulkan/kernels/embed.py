@@ -1,4 +1,5 @@
 """Compiles the kernels and writes them as words of C: embed.py GLSLC OUT.c [DEPFILE]
+or checks every module with SPIR-V's validator:        embed.py GLSLC --validate SPIRV_VAL
 
 The table below is the one list of kernels (enum vulkan_kernel_id of kernels.h has the same order). A
 module in which an addition, product or quotient may be contracted is refused."""
@@ -57,12 +58,14 @@ def check(words, name):
         sys.exit(f'{name}: float steps that may be contracted: {loose}')
 
 
-def compile_module(glslc, source, defines, name):
+def compile_module(glslc, source, defines, name, validator=None):
     with tempfile.TemporaryDirectory() as folder:
         out = os.path.join(folder, 'module.spv')
         subprocess.run([glslc, '--target-env=vulkan1.2', '-O', '-fshader-stage=compute',
                         *['-D' + d for d in defines], os.path.join(HERE, source + '.comp'),
                         '-o', out], check=True)
+        if validator:
+            subprocess.run([validator, '--target-env', 'vulkan1.2', out], check=True)
         with open(out, 'rb') as file:
             data = file.read()
     words = struct.unpack(f'<{len(data) // 4}I', data)
@@ -77,22 +80,37 @@ def write_words(out, name, words):
     out.append('};')
 
 
+def variants(texel, fused):
+    """The modules of one kernel in the order of its table entry: flavour, then math."""
+    return [(['TEXEL'] if flavour and texel else []) + (['DOUBLE'] if math and fused else [])
+            for flavour in range(2) for math in range(2)]
+
+
+def validate(glslc, validator):
+    count = 0
+    for name, source, defines, _, texel, _, _, fused in KERNELS:
+        for extra in {tuple(v) for v in variants(texel, fused)}:
+            compile_module(glslc, source, defines + list(extra), name, validator)
+            count += 1
+    print(f'{count} passed, 0 failed, 0 skipped')
+
+
 def main():
     glslc, target = sys.argv[1:3]
+    if target == '--validate':
+        validate(glslc, sys.argv[3])
+        return
     out = ['/* Made by kernels/embed.py. */', '#include "kernels.h"', '']
     table = []
     for name, source, defines, bindings, texel, push, constants, fused in KERNELS:
         modules = []
-        for flavour in range(2):
-            for math in range(2):
-                extra = (['TEXEL'] if flavour and texel else []) + (['DOUBLE'] if math and fused else [])
-                known = '_'.join(['words', name] + [e.lower() for e in extra])
-                if known not in (m[0] for m in modules):
-                    words = compile_module(glslc, source, defines + extra, known)
-                    write_words(out, known, words)
-                modules.append((known,))
+        for extra in variants(texel, fused):
+            known = '_'.join(['words', name] + [e.lower() for e in extra])
+            if known not in modules:
+                write_words(out, known, compile_module(glslc, source, defines + extra, known))
+            modules.append(known)
         mask = sum(1 << b for b in texel)
-        cell = [f'{{{m[0]}, sizeof {m[0]}}}' for m in modules]
+        cell = [f'{{{m}, sizeof {m}}}' for m in modules]
         table.append(f'    [VULKAN_{name.upper()}] = {{"{name}", {bindings}, {mask}, {4 * push}, {constants},\n'
                      f'        {{{{{cell[0]}, {cell[1]}}}, {{{cell[2]}, {cell[3]}}}}}}},')
     out += ['', 'const vulkan_kernel vulkan_kernels[VULKAN_KERNEL_COUNT] = {', *table, '};', '']
