@@ -2,7 +2,7 @@
  * driver's own is nobody's business (SPEC.md 1.3, R11). */
 #include <errno.h>
 
-#include "request.h"
+#include "operations.h"
 #include "weights.h"
 
 /* A function that answers a status, and one that answers nothing. */
@@ -62,6 +62,35 @@ KEEP(buffer_fence, (tenon_device *device, tenon_device_queue *queue, tenon_error
      device, queue, error)
 KEEP(memory_info, (tenon_device *device, tenon_memory_info *out, tenon_error *error),
      device, out, error)
+
+#define KEEP_RUN(name) \
+    KEEP(name##_run, (tenon_device *device, tenon_device_queue *queue, \
+                      const tenon_##name##_call *call, tenon_error *error), \
+         device, queue, call, error)
+KEEP_RUN(embed)
+KEEP_RUN(rmsnorm)
+KEEP_RUN(gated)
+KEEP_RUN(add)
+KEEP_RUN(argmax)
+KEEP_RUN(attention)
+
+KEEP(cache_create, (tenon_device *device, const tenon_cache_desc *desc, tenon_device_cache **out,
+                    tenon_error *error), device, desc, out, error)
+KEEP_VOID(cache_free, (tenon_device *device, tenon_device_cache *cache), device, cache)
+KEEP(cache_append, (tenon_device *device, tenon_device_queue *queue, const tenon_append_call *call,
+                    tenon_error *error), device, queue, call, error)
+KEEP(cache_length, (tenon_device *device, const tenon_device_cache *cache, uint64_t *length,
+                    tenon_error *error), device, cache, length, error)
+KEEP(cache_truncate, (tenon_device *device, tenon_device_queue *queue, tenon_device_cache *cache,
+                      uint64_t length, tenon_error *error), device, queue, cache, length, error)
+KEEP(cache_evict, (tenon_device *device, tenon_device_queue *queue, tenon_device_cache *cache,
+                   uint64_t first, uint64_t count, tenon_error *error),
+     device, queue, cache, first, count, error)
+KEEP(cache_clone, (tenon_device *device, tenon_device_queue *queue,
+                   const tenon_device_cache *cache, tenon_device_cache **out, tenon_error *error),
+     device, queue, cache, out, error)
+KEEP(cache_bytes, (tenon_device *device, const tenon_device_cache *cache, uint64_t *bytes,
+                   tenon_error *error), device, cache, bytes, error)
 /* clang-format on */
 
 TENON_PROVIDER_DESCRIPTOR(tenon_provider_v1, provider_v1) = {
@@ -106,4 +135,34 @@ TENON_PROVIDER_DESCRIPTOR(tenon_memory_v1, memory_v1) = {
     .copy = buffer_copy,
     .fence = buffer_fence,
     .info = memory_info,
+};
+
+#define ROWS_DESCRIPTOR(operation) \
+    TENON_PROVIDER_DESCRIPTOR(tenon_##operation##_v1, operation##_v1) = { \
+        TENON_HEAD(tenon_##operation##_v1), \
+        .call_size = sizeof(tenon_##operation##_call), \
+        .error_size = sizeof(tenon_error), \
+        .run = operation##_run, \
+    }
+ROWS_DESCRIPTOR(embed);
+ROWS_DESCRIPTOR(rmsnorm);
+ROWS_DESCRIPTOR(gated);
+ROWS_DESCRIPTOR(add);
+ROWS_DESCRIPTOR(argmax);
+
+TENON_PROVIDER_DESCRIPTOR(tenon_attention_v1, attention_v1) = {
+    TENON_HEAD(tenon_attention_v1),
+    .desc_size = sizeof(tenon_cache_desc),
+    .append_size = sizeof(tenon_append_call),
+    .call_size = sizeof(tenon_attention_call),
+    .error_size = sizeof(tenon_error),
+    .create = cache_create,
+    .free = cache_free,
+    .append = cache_append,
+    .run = attention_run,
+    .length = cache_length,
+    .truncate = cache_truncate,
+    .evict = cache_evict,
+    .clone = cache_clone,
+    .bytes = cache_bytes,
 };

@@ -281,6 +281,12 @@ int32_t vulkan_call_end(tenon_device_queue *queue, int complete, tenon_error *er
     return status == TENON_OK ? wait_all(queue, error) : status;
 }
 
+int32_t vulkan_call_spoiled(tenon_device_queue *queue, int32_t status, tenon_error *error)
+{
+    if (queue->fault != TENON_OK) return status;
+    return lose(queue, TENON_LOST, "a change half recorded", VK_ERROR_UNKNOWN, error);
+}
+
 int32_t vulkan_queue_finish(tenon_device_queue *queue, tenon_error *error)
 {
     int32_t status = answer_fault(queue, error);

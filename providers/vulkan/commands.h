@@ -54,6 +54,9 @@ int32_t vulkan_call_begin(tenon_device_queue *queue, tenon_error *error);
 /* Ends a call whose commands are all recorded. complete: waits until they are done; otherwise they
  * are in flight and the call has promised its outputs. */
 int32_t vulkan_call_end(tenon_device_queue *queue, int complete, tenon_error *error);
+/* A call failed when a part of it that changes what it must keep was recorded: the queue has lost
+ * work. status is the call's. */
+int32_t vulkan_call_spoiled(tenon_device_queue *queue, int32_t status, tenon_error *error);
 /* Submits what is recorded and waits for all work of the queue. */
 int32_t vulkan_queue_finish(tenon_device_queue *queue, tenon_error *error);
 
