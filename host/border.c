@@ -51,6 +51,7 @@ int32_t border_check_sizes(const host_provider *provider, tenon_error *error)
 #undef SIMPLE
         {"memory_v1.info_size", m->memory.alloc != NULL, m->memory.info_size},
         {"memory_v1.error_size", m->memory.alloc != NULL, m->memory.error_size},
+        {"graph_v1.error_size", m->graph.launch != NULL, m->graph.error_size},
         {"attention_v1.desc_size", m->attention.run != NULL, m->attention.desc_size},
         {"attention_v1.append_size", m->attention.run != NULL, m->attention.append_size},
         {"attention_v1.call_size", m->attention.run != NULL, m->attention.call_size},

@@ -62,6 +62,30 @@ int32_t border_cache_evict(tenon_queue *queue, session_link *link, tenon_device_
 int32_t border_cache_clone(tenon_queue *queue, session_link *link, const tenon_device_cache *cache,
                            tenon_device_cache **out, tenon_error *error);
 
+/* The functions of memory_v1 on a link that offers it. */
+int32_t border_memory_alloc(session_link *link, uint64_t bytes, tenon_device_buffer **out,
+                            tenon_error *error);
+void border_memory_free(session_link *link, tenon_device_buffer *buffer);
+int32_t border_memory_write(tenon_queue *queue, session_link *link, tenon_device_buffer *buffer,
+                            uint64_t offset, const void *from, uint64_t bytes, tenon_error *error);
+int32_t border_memory_read(tenon_queue *queue, session_link *link,
+                           const tenon_device_buffer *buffer, uint64_t offset, void *to,
+                           uint64_t bytes, tenon_error *error);
+int32_t border_memory_copy(tenon_queue *queue, session_link *link, tenon_device_buffer *to,
+                           uint64_t to_offset, const tenon_device_buffer *from,
+                           uint64_t from_offset, uint64_t bytes, tenon_error *error);
+int32_t border_memory_fence(tenon_queue *queue, session_link *link, tenon_error *error);
+int32_t border_memory_info(session_link *link, tenon_memory_info *out, tenon_error *error);
+
+/* The functions of graph_v1 on a link that offers it. */
+int32_t border_graph_begin(tenon_queue *queue, session_link *link, tenon_error *error);
+int32_t border_graph_end(tenon_queue *queue, session_link *link, tenon_device_graph **out,
+                         tenon_error *error);
+void border_graph_abort(tenon_queue *queue, session_link *link);
+int32_t border_graph_launch(tenon_queue *queue, session_link *link, tenon_device_graph *graph,
+                            tenon_error *error);
+void border_graph_release(session_link *link, tenon_device_graph *graph);
+
 /* The provider broke the contract: says so once and quarantines it. [any thread] */
 void border_broke(host_provider *provider, const char *how);
 

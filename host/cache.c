@@ -7,8 +7,10 @@
 #include "cache.h"
 
 #include "border.h"
+#include "buffer.h"
 #include "counters.h"
 #include "failure.h"
+#include "graph.h"
 #include "operation.h"
 #include "queue.h"
 #include "slot.h"
@@ -94,8 +96,7 @@ static int32_t answer_lost(const tenon_cache *cache, tenon_error *error)
                      cache->why.text);
 }
 
-/* Is the cache still there? Takes notice of a link that has gone meanwhile. [cache.lock] */
-static int32_t alive(tenon_cache *cache, tenon_error *error)
+int32_t cache_alive(tenon_cache *cache, tenon_error *error)
 {
     uint32_t reason = link_out(cache->link);
 
@@ -275,12 +276,12 @@ int32_t TENON_CALL tenon_cache_length(tenon_cache *cache, uint64_t *length, teno
 
     if (status != TENON_OK) return status;
     pthread_mutex_lock(&cache->lock);
-    status = alive(cache, error);
+    status = cache_alive(cache, error);
     if (status != TENON_OK) goto out;
     status = border_cache_length(cache->link, cache->handle, &told, &answer);
     if (status == TENON_OK && told != cache->length) {
         border_broke(cache->link->device->provider, "length differs from what was appended");
-        status = alive(cache, error);
+        status = cache_alive(cache, error);
         goto out;
     }
     if (status == TENON_OK)
@@ -301,7 +302,7 @@ int32_t TENON_CALL tenon_cache_bytes(tenon_cache *cache, uint64_t *bytes, tenon_
 
     if (status != TENON_OK) return status;
     pthread_mutex_lock(&cache->lock);
-    status = alive(cache, error);
+    status = cache_alive(cache, error);
     if (status == TENON_OK) {
         status = border_cache_bytes(cache->link, cache->handle, &told, &answer);
         if (status == TENON_OK)
@@ -316,26 +317,42 @@ int32_t TENON_CALL tenon_cache_bytes(tenon_cache *cache, uint64_t *bytes, tenon_
 
 /* ---- calls on a queue --------------------------------------------------------------------- */
 
-/* What every call on a cache begins with: both are of one session, nobody else is in a call on the
- * queue, and the cache is locked and there. TENON_OK: leave must follow. */
-static int32_t enter(tenon_queue *queue, tenon_cache *cache, tenon_error *error)
+/* Locks a cache for a call on the queue; both are of one session, and it is there. TENON_OK:
+ * unlocking must follow. */
+static int32_t open_cache(const tenon_queue *queue, tenon_cache *cache, tenon_error *error)
 {
     int32_t status;
 
-    if (queue == NULL || cache == NULL)
-        return tenon_fail(error, TENON_ARG, TENON_REASON_NULL_POINTER, TENON_SCOPE_CALL,
-                          "queue or cache is NULL");
-    if (fork_guard_crossed(queue->fork_mark)) return fail_forked(error);
+    if (cache == NULL) return bad(error, TENON_REASON_NULL_POINTER, "cache", "is NULL");
     if (cache->session != queue->session)
         return bad(error, TENON_REASON_UNKNOWN_VALUE, "cache", "belongs to another session");
+    pthread_mutex_lock(&cache->lock);
+    status = cache_alive(cache, error);
+    if (status != TENON_OK) pthread_mutex_unlock(&cache->lock);
+    return status;
+}
+
+/* Begins a call of the engine on a queue. */
+static int32_t enter_queue(tenon_queue *queue, tenon_error *error)
+{
+    if (queue == NULL) return bad(error, TENON_REASON_NULL_POINTER, "queue", "is NULL");
+    if (fork_guard_crossed(queue->fork_mark)) return fail_forked(error);
     if (!queue_enter(queue))
         return tenon_fail(error, TENON_STATE, TENON_REASON_IN_USE, TENON_SCOPE_CALL,
                           "another thread is in a call on this queue");
-    pthread_mutex_lock(&cache->lock);
-    status = alive(cache, error);
-    if (status == TENON_OK) return TENON_OK;
-    pthread_mutex_unlock(&cache->lock);
-    queue_leave(queue);
+    return TENON_OK;
+}
+
+/* What every change of a cache begins with: nothing is recorded, and the cache is locked and there.
+ * TENON_OK: leave must follow. */
+static int32_t enter(tenon_queue *queue, tenon_cache *cache, tenon_error *error)
+{
+    int32_t status = enter_queue(queue, error);
+
+    if (status != TENON_OK) return status;
+    status = graph_check_idle(queue, error);
+    if (status == TENON_OK) status = open_cache(queue, cache, error);
+    if (status != TENON_OK) queue_leave(queue);
     return status;
 }
 
@@ -434,23 +451,34 @@ out:
     return status;
 }
 
-static int32_t check_append(const tenon_cache *cache, const tenon_append_call *call,
-                            tenon_error *error)
+/* A buffer of the call could not be had on the cache's link: the call has not been made. */
+static int32_t not_moved(tenon_cache *cache, transfer_result result, const tenon_error *why,
+                         tenon_error *error)
 {
-    byte_rows rows;
+    int32_t status;
+
+    if (result == TRANSFER_FAILED) return fail_again(why, error);
+    status = cache_alive(cache, error); /* the link is gone, and the cache with it */
+    return status != TENON_OK ? status : fail_again(why, error);
+}
+
+static int32_t check_append(const tenon_cache *cache, const tenon_append_call *call, bool recorded,
+                            byte_rows *k, byte_rows *v, tenon_error *error)
+{
     int32_t status;
 
     if (call->reserved0[0] != 0 || call->reserved0[1] != 0)
         return bad(error, TENON_REASON_RESERVED, "tenon_append_call",
                    "a reserved field is not zero (R7)");
     if (call->tokens == 0) return bad(error, TENON_REASON_EMPTY_SHAPE, "tokens", "at least 1");
-    status = view_check(&call->k, call->tokens, cache->kv_row_bytes, call->k_row_stride, "k", &rows,
-                        error);
+    status = view_check(cache->session, &call->k, call->tokens, cache->kv_row_bytes,
+                        call->k_row_stride, "k", k, error);
     if (status == TENON_OK)
-        status = view_check(&call->v, call->tokens, cache->kv_row_bytes, call->v_row_stride, "v",
-                            &rows, error);
+        status = view_check(cache->session, &call->v, call->tokens, cache->kv_row_bytes,
+                            call->v_row_stride, "v", v, error);
     if (status != TENON_OK) return status;
-    if (call->tokens > cache->desc.capacity - cache->length)
+    /* what is recorded is appended at a launch, which looks at the length of then */
+    if (call->tokens > cache->desc.capacity - (recorded ? cache->recorded : cache->length))
         return fail_text(error, TENON_ARG, TENON_REASON_CAPACITY, TENON_SCOPE_CALL, call->tokens,
                          cache->desc.capacity - cache->length,
                          "%llu positions more, the cache holds %llu of %llu",
@@ -459,34 +487,55 @@ static int32_t check_append(const tenon_cache *cache, const tenon_append_call *c
     return TENON_OK;
 }
 
+int32_t cache_append(tenon_queue *queue, const tenon_append_call *theirs, tenon_error *error)
+{
+    tenon_append_call placed = *theirs;
+    tenon_cache *cache = theirs->cache;
+    byte_rows k, v;
+    transfer_result result;
+    int32_t status = open_cache(queue, cache, error);
+
+    if (status != TENON_OK) return status;
+    status = check_append(cache, theirs, queue->capture != NULL, &k, &v, error);
+    if (status != TENON_OK) goto out;
+    if (queue->capture != NULL) {
+        status = graph_record_append(queue, theirs, &k, &v, error);
+        goto out;
+    }
+    placed.cache = cache->handle;
+    result = transfer_in(queue, cache->link, &theirs->k, &k, &placed.k, &queue->failure);
+    if (result == TRANSFER_OK)
+        result = transfer_in(queue, cache->link, &theirs->v, &v, &placed.v, &queue->failure);
+    if (result != TRANSFER_OK) {
+        status = not_moved(cache, result, &queue->failure, error);
+        goto out;
+    }
+    status = border_cache_append(queue, cache->link, &placed, &queue->failure);
+    if (status == TENON_OK)
+        cache->length += placed.tokens;
+    else
+        status = lose(queue, cache, &queue->failure, error);
+out:
+    pthread_mutex_unlock(&cache->lock);
+    return status;
+}
+
 int32_t TENON_CALL tenon_append(struct tenon_queue *queue, const tenon_append_call *call,
                                 tenon_error *error)
 {
     tenon_append_call mine;
-    tenon_cache *cache;
     int32_t status = struct_take(&mine, sizeof mine, call, "tenon_append_call", error);
 
+    if (status == TENON_OK) status = enter_queue(queue, error);
     if (status != TENON_OK) return status;
-    cache = mine.cache;
-    status = enter(queue, cache, error);
-    if (status != TENON_OK) return status;
-    status = check_append(cache, &mine, error);
-    if (status != TENON_OK) goto out;
-    mine.cache = cache->handle;
-    status = border_cache_append(queue, cache->link, &mine, &queue->failure);
-    if (status == TENON_OK)
-        cache->length += mine.tokens;
-    else
-        status = lose(queue, cache, &queue->failure, error);
-out:
-    leave(queue, cache);
+    status = cache_append(queue, &mine, error);
+    queue_leave(queue);
     return status;
 }
 
 static int32_t check_attention(const tenon_cache *cache, const tenon_attention_call *call,
-                               tenon_error *error)
+                               uint64_t length, byte_rows *q, byte_rows *y, tenon_error *error)
 {
-    byte_rows q, y;
     uint64_t row;
     int32_t status;
 
@@ -494,10 +543,10 @@ static int32_t check_attention(const tenon_cache *cache, const tenon_attention_c
         return bad(error, TENON_REASON_RESERVED, "tenon_attention_call",
                    "a reserved field is not zero (R7)");
     if (call->tokens == 0) return bad(error, TENON_REASON_EMPTY_SHAPE, "tokens", "at least 1");
-    if (call->tokens > cache->length)
+    if (call->tokens > length)
         return fail_text(error, TENON_ARG, TENON_REASON_INDEX, TENON_SCOPE_CALL, call->tokens,
-                         cache->length, "%llu rows, the cache holds %llu positions",
-                         (unsigned long long)call->tokens, (unsigned long long)cache->length);
+                         length, "%llu rows, the cache holds %llu positions",
+                         (unsigned long long)call->tokens, (unsigned long long)length);
     if (call->heads == 0 || call->heads % cache->desc.kv_heads != 0)
         return fail_text(error, TENON_ARG, TENON_REASON_UNSUPPORTED_SHAPE, TENON_SCOPE_CALL,
                          call->heads, cache->desc.kv_heads,
@@ -505,37 +554,65 @@ static int32_t check_attention(const tenon_cache *cache, const tenon_attention_c
                          (unsigned long long)call->heads, (unsigned long long)cache->desc.kv_heads);
     if (!tenon_mul_u64(call->heads, cache->desc.head_size, &row) || !floats(row, &row))
         return bad(error, TENON_REASON_OVERFLOW, "heads", "a row of floats overflows");
-    status = view_check(&call->q, call->tokens, row, call->q_row_stride, "q", &q, error);
+    status = view_check(cache->session, &call->q, call->tokens, row, call->q_row_stride, "q", q,
+                        error);
     if (status == TENON_OK)
-        status = view_check(&call->y, call->tokens, row, call->y_row_stride, "y", &y, error);
+        status = view_check(cache->session, &call->y, call->tokens, row, call->y_row_stride, "y", y,
+                            error);
     if (status != TENON_OK) return status;
-    if (byte_rows_overlap(&q, &y)) return bad(error, TENON_REASON_OVERLAP, "y", "overlaps q (R12)");
+    if (byte_rows_overlap(q, y)) return bad(error, TENON_REASON_OVERLAP, "y", "overlaps q (R12)");
     return TENON_OK;
+}
+
+int32_t cache_attend(tenon_queue *queue, const tenon_attention_call *theirs, tenon_error *error)
+{
+    tenon_attention_call placed = *theirs;
+    tenon_cache *cache = theirs->cache;
+    byte_rows q, y;
+    transfer_result result;
+    int32_t status = open_cache(queue, cache, error);
+
+    if (status != TENON_OK) return status;
+    status = check_attention(cache, theirs,
+                             cache->length + (queue->capture != NULL ? cache->recorded : 0), &q, &y,
+                             error);
+    if (status != TENON_OK) goto out;
+    if (queue->capture != NULL) {
+        status = graph_record_attention(queue, theirs, &q, &y, error);
+        goto out;
+    }
+    placed.cache = cache->handle;
+    result = transfer_in(queue, cache->link, &theirs->q, &q, &placed.q, &queue->failure);
+    if (result == TRANSFER_OK)
+        result = transfer_out(queue, cache->link, &theirs->y, &y, &placed.y, &queue->failure);
+    if (result != TRANSFER_OK) {
+        status = not_moved(cache, result, &queue->failure, error);
+        goto out;
+    }
+    status = border_cache_run(queue, cache->link, &placed, &queue->failure);
+    if (status != TENON_OK) {
+        transfer_spoiled(cache->link, &theirs->y, &placed.y);
+        status = lose(queue, cache, &queue->failure, error);
+        goto out;
+    }
+    transfer_written(cache->link, &theirs->y, &y, &placed.y);
+    queue_count(queue, cache->link, OPERATION_ATTENTION, COUNT_CALLS, 1);
+    if (cache->link->index > 0)
+        queue_count(queue, cache->link, OPERATION_ATTENTION, COUNT_FALLBACKS, 1);
+out:
+    pthread_mutex_unlock(&cache->lock);
+    return status;
 }
 
 int32_t TENON_CALL tenon_attention(struct tenon_queue *queue, const tenon_attention_call *call,
                                    tenon_error *error)
 {
     tenon_attention_call mine;
-    tenon_cache *cache;
     int32_t status = struct_take(&mine, sizeof mine, call, "tenon_attention_call", error);
 
+    if (status == TENON_OK) status = enter_queue(queue, error);
     if (status != TENON_OK) return status;
-    cache = mine.cache;
-    status = enter(queue, cache, error);
-    if (status != TENON_OK) return status;
-    status = check_attention(cache, &mine, error);
-    if (status != TENON_OK) goto out;
-    mine.cache = cache->handle;
-    status = border_cache_run(queue, cache->link, &mine, &queue->failure);
-    if (status != TENON_OK) {
-        status = lose(queue, cache, &queue->failure, error);
-        goto out;
-    }
-    queue_count(queue, cache->link, OPERATION_ATTENTION, COUNT_CALLS, 1);
-    if (cache->link->index > 0)
-        queue_count(queue, cache->link, OPERATION_ATTENTION, COUNT_FALLBACKS, 1);
-out:
-    leave(queue, cache);
+    status = cache_attend(queue, &mine, error);
+    queue_leave(queue);
     return status;
 }

@@ -129,6 +129,22 @@ void failure_in_create(session_link *link, const tenon_error *why)
     if (!link->final) object_failed(link, OPERATION_ATTENTION, "make a cache", why);
 }
 
+void failure_in_transfer(session_link *link, const tenon_error *why)
+{
+    object_failed(link, OPERATION_MEMORY, "hold a buffer", why);
+}
+
+void failure_in_read(session_link *link, const tenon_error *why)
+{
+    const host_provider *provider = link->device->provider;
+
+    if (wide_failure(link, why)) return;
+    if (set_once(&link->aside, TENON_REASON_SET_ASIDE))
+        host_say(provider->host, TENON_LOG_WARNING,
+                 "%s:%u is set aside for this session, its memory could not be read: %s",
+                 provider_id(provider), link->device->index, why->text);
+}
+
 void failure_say_reference(tenon_session *session, uint32_t operation, const tenon_error *why)
 {
     atomic_bool *said = &session->said_reference[operation];

@@ -24,6 +24,11 @@ void failure_in_operation(session_link *link, uint32_t operation, uint64_t token
 void failure_in_create(session_link *link, const tenon_error *why);
 /* A cache of the link could not be used, so that it is lost: no new one is made there. */
 void failure_in_cache(session_link *link, const tenon_error *why);
+/* A buffer could not be made or filled on a link: calls there get host views. */
+void failure_in_transfer(session_link *link, const tenon_error *why);
+/* What a link was to give back could not be read, or its work failed late: the link leaves the
+ * chain, since nobody knows what else of it is gone. */
+void failure_in_read(session_link *link, const tenon_error *why);
 /* The reference takes something over that another link should have had: said once a session for
  * each operation. why: the verdict over the links before it; status 0: none of them offers it. */
 void failure_say_reference(tenon_session *session, uint32_t operation, const tenon_error *why);

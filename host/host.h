@@ -4,9 +4,12 @@
  *     └── session ── link (one per device of its chain, in order)
  *            ├── queue ── seat (what a queue keeps per link)
  *            ├── weight ── slot (what a weight is on each link)
- *            └── cache  (on one link for its life)
+ *            ├── cache  (on one link for its life)
+ *            ├── graph  (calls, and what one link recorded of them)
+ *            └── buffer ── copy (what a buffer is on each link, and in host memory)
  *
- * Locks, in the order in which they may be taken: session.lock, cache.lock, weight.lock, host.lock.
+ * Locks, in the order in which they may be taken: session.lock, cache.lock, weight.lock,
+ * buffer.lock, graph.lock, host.lock.
  * A product takes none of them while all goes well: it reads weight.home and the state of a link, and
  * drains (release, update) wait until queues have left the calls that could have read the old
  * values. Providers are called under weight.lock (prepare) and host.lock (open), never log. */
@@ -89,7 +92,9 @@ struct host_device {
 #define OPERATION_ADD 4u
 #define OPERATION_ARGMAX 5u
 #define OPERATION_ATTENTION 6u
-#define OPERATIONS 7u
+#define OPERATION_MEMORY 7u /* transfers of buffers */
+#define OPERATION_GRAPH 8u  /* launches */
+#define OPERATIONS 9u
 
 /* What is counted per operation and link, in outputs (tenon_counter). */
 #define COUNT_CALLS 0u
@@ -128,11 +133,14 @@ struct tenon_session {
     uint32_t arith; /* TENON_CLASS_*, never 0 */
     bool allow_approx;
     atomic_bool said_reference[OPERATIONS]; /* that the reference took over */
-    pthread_mutex_t lock;                   /* the three lists */
+    pthread_mutex_t lock;                   /* the five lists */
     tenon_queue *queues;
     tenon_weight *weights;
     tenon_cache *caches;
+    tenon_buffer *buffers;
+    tenon_graph *graphs;
     tenon_queue *own_queue;
+    _Atomic uint64_t weight_epoch; /* grows when a weight moves, changes or goes */
     uint32_t link_count;
     session_link links[]; /* [link_count] */
 };
@@ -160,6 +168,7 @@ struct tenon_queue {
     struct_room error;     /* all zero past its head */
     tenon_error failure;   /* of the last run that was not OK */
     tenon_error verdict;   /* what a call answers when nobody runs it */
+    tenon_graph *capture;  /* what is being recorded; NULL: nothing */
     queue_seat seats[];    /* [session.link_count] */
 };
 
@@ -201,8 +210,34 @@ struct tenon_cache {
     uint64_t kv_row_bytes; /* 4 * kv_heads * head_size, checked when it was made */
     pthread_mutex_t lock;  /* everything below, and one call at a time on the cache */
     uint64_t length;       /* positions held, as the calls on it add up */
+    uint64_t recorded;     /* positions that the recording under way appends */
     bool lost;             /* answers TENON_LOST from now on; why says what happened */
     tenon_error why;
+};
+
+/* Links of one chain on which a buffer can have a copy; calls on further ones get host views. */
+#define BUFFER_LINKS 62u
+
+/* A buffer on one link. */
+typedef struct buffer_copy {
+    tenon_device_buffer *handle; /* NULL: none (yet) */
+    atomic_bool given_up;        /* calls on the link get host views */
+} buffer_copy;
+
+struct tenon_buffer {
+    tenon_session *session;
+    unsigned fork_mark;
+    tenon_buffer *next, **back; /* in session.buffers; session.lock */
+    uint64_t bytes;
+    uint64_t address; /* of its first byte, where no pointer is (buffer.c) */
+    /* read by calls without a lock, changed under buffer.lock */
+    _Atomic uint64_t valid; /* bit 0: the host copy; bit n + 1: the copy on link n */
+    /* what was written since it was made or lost lies in [begin, end); end 0: nothing */
+    _Atomic uint64_t begin, end;
+    pthread_mutex_t lock; /* everything below */
+    void *host;           /* the host copy, when first needed */
+    tenon_error why;      /* what happened to the last valid copy, when none is left */
+    buffer_copy copies[]; /* [session.link_count] */
 };
 
 /* log.c */
@@ -248,6 +283,13 @@ static inline int32_t fail_forked(tenon_error *error)
 {
     return tenon_fail(error, TENON_STATE, TENON_REASON_FORKED, TENON_SCOPE_PROVIDER,
                       "this process is a child of the one that made the host; make a new host");
+}
+
+/* Answers what another error says. */
+static inline int32_t fail_again(const tenon_error *answer, tenon_error *error)
+{
+    return tenon_fail_amount(error, answer->status, answer->reason, answer->scope, answer->wanted,
+                             answer->available, answer->text);
 }
 
 static inline int32_t fail_memory(tenon_error *error, uint64_t bytes, const char *what)

@@ -6,8 +6,10 @@
 #include "operation.h"
 
 #include "border.h"
+#include "buffer.h"
 #include "counters.h"
 #include "failure.h"
+#include "graph.h"
 #include "queue.h"
 #include "slot.h"
 
@@ -61,10 +63,32 @@ static void passed_over(const session_link *link, uint32_t index, uint64_t token
     link_name_answer(link, error);
 }
 
-/* Asks one link. */
-static int32_t ask(tenon_queue *queue, session_link *link, uint32_t index,
-                   operation_request *request, const operation_facts *facts, tenon_error *error)
+/* What ask answers when the buffers of a call cannot be had on any link; no status of the ABI. */
+#define NO_LINK_CAN 2
+
+/* Puts the views of the link into a request. TENON_OK, NO_LINK_CAN, or negative: the link is gone.
+ * */
+static int32_t place_views(tenon_queue *queue, session_link *link, const operation_facts *facts,
+                           const tenon_view *theirs, tenon_error *error)
 {
+    uint32_t i, last = facts->view_count - 1;
+    transfer_result result = TRANSFER_OK;
+
+    for (i = 0; i < last && result == TRANSFER_OK; i++)
+        result = transfer_in(queue, link, &theirs[i], &facts->views[i], facts->at[i], error);
+    if (result == TRANSFER_OK)
+        result = transfer_out(queue, link, &theirs[last], &facts->views[last], facts->at[last],
+                              error);
+    if (result == TRANSFER_FAILED) return NO_LINK_CAN;
+    return result == TRANSFER_OK ? TENON_OK : error->status;
+}
+
+/* Asks one link. theirs: the engine's views. */
+static int32_t ask(tenon_queue *queue, session_link *link, uint32_t index,
+                   operation_request *request, const operation_facts *facts,
+                   const tenon_view *theirs, tenon_error *error)
+{
+    uint32_t last = facts->view_count - 1;
     tenon_prepared *prepared = NULL;
     int32_t status;
 
@@ -77,28 +101,53 @@ static int32_t ask(tenon_queue *queue, session_link *link, uint32_t index,
         if (status != TENON_OK) return status; /* counted with the weight, under qmatmul */
         request->head.object = prepared;
     }
+    if (facts->buffers) {
+        status = place_views(queue, link, facts, theirs, error);
+        if (status != TENON_OK) return status;
+    }
     status = border_operate(queue, link, index, request, error);
     if (status != TENON_OK) note(queue, link, index, facts->tokens, error);
+    if (!facts->buffers) return status;
+    if (status == TENON_OK)
+        transfer_written(link, &theirs[last], &facts->views[last], facts->at[last]);
+    else if (status != TENON_DECLINED)
+        transfer_spoiled(link, &theirs[last], facts->at[last]);
     return status;
 }
 
-static int32_t run_call(tenon_queue *queue, uint32_t index, operation_request *request,
-                        tenon_error *error)
+int32_t operation_check(const tenon_session *session, uint32_t index, operation_request *request,
+                        operation_facts *facts, tenon_error *error)
 {
-    tenon_session *session = queue->session;
-    const operation_row *row = operation_at(index);
-    operation_facts facts = {.tokens = 0, .weight = NULL, .view_count = 0};
     const byte_rows *y;
     uint32_t i;
+    int32_t status;
+
+    facts->tokens = 0;
+    facts->weight = NULL;
+    facts->view_count = 0;
+    facts->buffers = false;
+    status = operation_at(index)->check(session, request, facts, error);
+    if (status != TENON_OK) return status;
+    y = &facts->views[facts->view_count - 1];
+    for (i = 0; i + 1 < facts->view_count; i++)
+        if (byte_rows_overlap(&facts->views[i], y))
+            return fail_text(error, TENON_ARG, TENON_REASON_OVERLAP, TENON_SCOPE_CALL, 0, 0,
+                             "y: overlaps %s (R12)", facts->names[i]);
+    return TENON_OK;
+}
+
+int32_t operation_perform(tenon_queue *queue, uint32_t index, operation_request *request,
+                          tenon_error *error)
+{
+    tenon_session *session = queue->session;
+    tenon_view theirs[OPERATION_VIEWS];
+    operation_facts facts;
+    uint32_t i;
     bool asked = false;
-    int32_t status = row->check(session, request, &facts, error);
+    int32_t status = operation_check(session, index, request, &facts, error);
 
     if (status != TENON_OK) return status;
-    y = &facts.views[facts.view_count - 1];
-    for (i = 0; i + 1 < facts.view_count; i++)
-        if (byte_rows_overlap(&facts.views[i], y))
-            return fail_text(error, TENON_ARG, TENON_REASON_OVERLAP, TENON_SCOPE_CALL, 0, 0,
-                             "y: overlaps %s (R12)", facts.names[i]);
+    for (i = 0; i < facts.view_count; i++) theirs[i] = *facts.at[i];
     if (facts.weight != NULL && atomic_load(&facts.weight->home) == NULL)
         return tenon_fail(error, TENON_STATE, TENON_REASON_UPDATING, TENON_SCOPE_WEIGHT,
                           "the weight of the call is being updated");
@@ -107,7 +156,9 @@ static int32_t run_call(tenon_queue *queue, uint32_t index, operation_request *r
         session_link *link = &session->links[i];
         if (!operation_offered(link, index)) continue;
         asked = true;
-        if (ask(queue, link, index, request, &facts, &queue->failure) == TENON_OK) {
+        status = ask(queue, link, index, request, &facts, theirs, &queue->failure);
+        if (status == NO_LINK_CAN) return fail_again(&queue->failure, error);
+        if (status == TENON_OK) {
             queue_count(queue, link, index, COUNT_CALLS, 1);
             if (i == 0) return TENON_OK;
             queue_count(queue, link, index, COUNT_FALLBACKS, 1);
@@ -137,7 +188,8 @@ static int32_t operate(tenon_queue *queue, uint32_t index, const void *theirs, t
     if (!queue_enter(queue))
         return tenon_fail(error, TENON_STATE, TENON_REASON_IN_USE, TENON_SCOPE_CALL,
                           "another thread is in a call on this queue");
-    status = run_call(queue, index, &request, error);
+    status = queue->capture == NULL ? operation_perform(queue, index, &request, error)
+                                    : graph_record_operation(queue, index, &request, error);
     queue_leave(queue);
     return status;
 }

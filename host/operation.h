@@ -31,7 +31,9 @@ typedef struct operation_facts {
     tenon_weight *weight; /* embed: the weight read; NULL for all others */
     byte_rows views[OPERATION_VIEWS];
     const char *names[OPERATION_VIEWS];
-    uint32_t view_count; /* the last one is the output */
+    tenon_view *at[OPERATION_VIEWS]; /* in the request */
+    uint32_t view_count;             /* the last one is the output */
+    bool buffers;                    /* some view names a buffer */
 } operation_facts;
 
 /* One row of the table. */
@@ -39,8 +41,9 @@ typedef struct operation_row {
     const char *type;      /* of the request, for messages */
     const char *function;  /* of the provider, for messages */
     uint32_t request_size; /* that this library knows */
-    /* Checks everything about a request and says what it touches. TENON_OK or TENON_ARG. */
-    int32_t (*check)(const tenon_session *session, const operation_request *request,
+    /* Checks everything about a request and says what it touches. A view that is not touched at
+     * all is emptied. TENON_OK or TENON_ARG. */
+    int32_t (*check)(const tenon_session *session, operation_request *request,
                      operation_facts *facts, tenon_error *error);
     /* The sizes that a provider which offers the operation states. */
     uint32_t (*request_size_of)(const loader_module *module);
@@ -66,16 +69,23 @@ static inline bool operation_open(const session_link *link, uint32_t index, uint
            link_out(link) == 0;
 }
 
+/* Checks a request and what its views share, fills *facts. TENON_OK or TENON_ARG. */
+int32_t operation_check(const tenon_session *session, uint32_t index, operation_request *request,
+                        operation_facts *facts, tenon_error *error);
+/* Checks a request and has it computed by the first link that does. Inside a call of the queue. */
+int32_t operation_perform(tenon_queue *queue, uint32_t index, operation_request *request,
+                          tenon_error *error);
+
 /* operation_check.c: the checks of the table. */
-int32_t operation_check_embed(const tenon_session *session, const operation_request *request,
+int32_t operation_check_embed(const tenon_session *session, operation_request *request,
                               operation_facts *facts, tenon_error *error);
-int32_t operation_check_rmsnorm(const tenon_session *session, const operation_request *request,
+int32_t operation_check_rmsnorm(const tenon_session *session, operation_request *request,
                                 operation_facts *facts, tenon_error *error);
-int32_t operation_check_gated(const tenon_session *session, const operation_request *request,
+int32_t operation_check_gated(const tenon_session *session, operation_request *request,
                               operation_facts *facts, tenon_error *error);
-int32_t operation_check_add(const tenon_session *session, const operation_request *request,
+int32_t operation_check_add(const tenon_session *session, operation_request *request,
                             operation_facts *facts, tenon_error *error);
-int32_t operation_check_argmax(const tenon_session *session, const operation_request *request,
+int32_t operation_check_argmax(const tenon_session *session, operation_request *request,
                                operation_facts *facts, tenon_error *error);
 
 #endif

@@ -28,14 +28,17 @@ static int32_t row_bytes(uint64_t count, const char *field, uint64_t *bytes, ten
 }
 
 /* Takes the next view of the request up: tokens rows of width bytes. */
-static int32_t take(operation_facts *facts, const tenon_view *view, const char *name, uint64_t rows,
-                    uint64_t width, uint64_t stride, tenon_error *error)
+static int32_t take(const tenon_session *session, operation_facts *facts, tenon_view *view,
+                    const char *name, uint64_t rows, uint64_t width, uint64_t stride,
+                    tenon_error *error)
 {
     uint32_t at = facts->view_count;
-    int32_t status = view_check(view, rows, width, stride, name, &facts->views[at], error);
+    int32_t status = view_check(session, view, rows, width, stride, name, &facts->views[at], error);
 
     if (status != TENON_OK) return status;
     facts->names[at] = name;
+    facts->at[at] = view;
+    if (view->buffer != NULL) facts->buffers = true;
     facts->view_count = at + 1;
     return TENON_OK;
 }
@@ -54,10 +57,10 @@ static int32_t check_ids(const uint32_t *ids, uint64_t tokens, uint64_t rows, te
     return TENON_OK;
 }
 
-int32_t operation_check_embed(const tenon_session *session, const operation_request *request,
+int32_t operation_check_embed(const tenon_session *session, operation_request *request,
                               operation_facts *facts, tenon_error *error)
 {
-    const tenon_embed_call *call = &request->embed;
+    tenon_embed_call *call = &request->embed;
     tenon_weight *weight = call->weight;
     uint64_t ids_bytes;
     int32_t status;
@@ -70,23 +73,23 @@ int32_t operation_check_embed(const tenon_session *session, const operation_requ
     facts->tokens = call->tokens;
     facts->weight = weight;
     status = row_bytes(call->tokens, "tokens", &ids_bytes, error);
-    if (status == TENON_OK) status = take(facts, &call->ids, "ids", 1, ids_bytes, ids_bytes, error);
     if (status == TENON_OK)
-        status = take(facts, &call->y, "y", call->tokens, weight->x_row_bytes, call->y_row_stride,
-                      error);
-    if (status != TENON_OK) return status;
+        status = take(session, facts, &call->ids, "ids", 1, ids_bytes, ids_bytes, error);
+    if (status == TENON_OK)
+        status = take(session, facts, &call->y, "y", call->tokens, weight->x_row_bytes,
+                      call->y_row_stride, error);
+    if (status != TENON_OK || call->ids.buffer != NULL) return status; /* SPEC.md 1.8 */
     return check_ids((const uint32_t *)(uintptr_t)facts->views[0].start, call->tokens,
                      weight->desc.rows, error);
 }
 
-int32_t operation_check_rmsnorm(const tenon_session *session, const operation_request *request,
+int32_t operation_check_rmsnorm(const tenon_session *session, operation_request *request,
                                 operation_facts *facts, tenon_error *error)
 {
-    const tenon_rmsnorm_call *call = &request->rmsnorm;
+    tenon_rmsnorm_call *call = &request->rmsnorm;
     uint64_t group, row;
     int32_t status;
 
-    (void)session;
     if (call->reserved0 != 0 || call->reserved1[0] != 0 || call->reserved1[1] != 0)
         return reserved(error, "tenon_rmsnorm_call");
     if (call->tokens == 0) return empty(error, "tokens");
@@ -102,21 +105,20 @@ int32_t operation_check_rmsnorm(const tenon_session *session, const operation_re
     if (status != TENON_OK) return status;
     if (!tenon_mul_u64(group, call->groups, &row))
         return view_bad(error, TENON_REASON_OVERFLOW, "groups", "a row of floats overflows");
-    status = take(facts, &call->x, "x", call->tokens, row, call->x_row_stride, error);
-    if (status == TENON_OK) status = take(facts, &call->w, "w", 1, group, group, error);
+    status = take(session, facts, &call->x, "x", call->tokens, row, call->x_row_stride, error);
+    if (status == TENON_OK) status = take(session, facts, &call->w, "w", 1, group, group, error);
     if (status == TENON_OK)
-        status = take(facts, &call->y, "y", call->tokens, row, call->y_row_stride, error);
+        status = take(session, facts, &call->y, "y", call->tokens, row, call->y_row_stride, error);
     return status;
 }
 
-int32_t operation_check_gated(const tenon_session *session, const operation_request *request,
+int32_t operation_check_gated(const tenon_session *session, operation_request *request,
                               operation_facts *facts, tenon_error *error)
 {
-    const tenon_gated_call *call = &request->gated;
+    tenon_gated_call *call = &request->gated;
     uint64_t row;
     int32_t status;
 
-    (void)session;
     if (call->reserved0 != 0 || call->reserved1[0] != 0 || call->reserved1[1] != 0)
         return reserved(error, "tenon_gated_call");
     if (call->tokens == 0) return empty(error, "tokens");
@@ -126,44 +128,44 @@ int32_t operation_check_gated(const tenon_session *session, const operation_requ
     facts->tokens = call->tokens;
     status = row_bytes(call->width, "width", &row, error);
     if (status == TENON_OK)
-        status = take(facts, &call->gate, "gate", call->tokens, row, call->gate_row_stride, error);
+        status = take(session, facts, &call->gate, "gate", call->tokens, row, call->gate_row_stride,
+                      error);
     if (status == TENON_OK)
-        status = take(facts, &call->up, "up", call->tokens, row, call->up_row_stride, error);
+        status = take(session, facts, &call->up, "up", call->tokens, row, call->up_row_stride,
+                      error);
     if (status == TENON_OK)
-        status = take(facts, &call->y, "y", call->tokens, row, call->y_row_stride, error);
+        status = take(session, facts, &call->y, "y", call->tokens, row, call->y_row_stride, error);
     return status;
 }
 
-int32_t operation_check_add(const tenon_session *session, const operation_request *request,
+int32_t operation_check_add(const tenon_session *session, operation_request *request,
                             operation_facts *facts, tenon_error *error)
 {
-    const tenon_add_call *call = &request->add;
+    tenon_add_call *call = &request->add;
     uint64_t row;
     int32_t status;
 
-    (void)session;
     if (call->reserved0[0] != 0 || call->reserved0[1] != 0)
         return reserved(error, "tenon_add_call");
     if (call->tokens == 0) return empty(error, "tokens");
     facts->tokens = call->tokens;
     status = row_bytes(call->width, "width", &row, error);
     if (status == TENON_OK)
-        status = take(facts, &call->a, "a", call->tokens, row, call->a_row_stride, error);
+        status = take(session, facts, &call->a, "a", call->tokens, row, call->a_row_stride, error);
     if (status == TENON_OK)
-        status = take(facts, &call->b, "b", call->tokens, row, call->b_row_stride, error);
+        status = take(session, facts, &call->b, "b", call->tokens, row, call->b_row_stride, error);
     if (status == TENON_OK)
-        status = take(facts, &call->y, "y", call->tokens, row, call->y_row_stride, error);
+        status = take(session, facts, &call->y, "y", call->tokens, row, call->y_row_stride, error);
     return status;
 }
 
-int32_t operation_check_argmax(const tenon_session *session, const operation_request *request,
+int32_t operation_check_argmax(const tenon_session *session, operation_request *request,
                                operation_facts *facts, tenon_error *error)
 {
-    const tenon_argmax_call *call = &request->argmax;
+    tenon_argmax_call *call = &request->argmax;
     uint64_t row, out;
     int32_t status;
 
-    (void)session;
     if (call->reserved0[0] != 0 || call->reserved0[1] != 0)
         return reserved(error, "tenon_argmax_call");
     if (call->width >= TENON_ARGMAX_NONE)
@@ -175,10 +177,12 @@ int32_t operation_check_argmax(const tenon_session *session, const operation_req
     if (status == TENON_OK && call->width > 0) { /* an empty row touches nothing of x */
         status = row_bytes(call->width, "width", &row, error);
         if (status == TENON_OK)
-            status = take(facts, &call->x, "x", call->tokens, row, call->x_row_stride, error);
+            status = take(session, facts, &call->x, "x", call->tokens, row, call->x_row_stride,
+                          error);
     } else if (status == TENON_OK && call->x.buffer != NULL) {
-        status = view_bad(error, TENON_REASON_NO_BUFFERS, "x", "buffers are not offered");
+        status = view_check_buffer(session, &call->x, "x", error);
+        call->x = (tenon_view){.host = NULL};
     }
-    if (status == TENON_OK) status = take(facts, &call->y, "y", 1, out, out, error);
+    if (status == TENON_OK) status = take(session, facts, &call->y, "y", 1, out, out, error);
     return status;
 }

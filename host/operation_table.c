@@ -47,7 +47,9 @@ const char *operation_name(uint32_t index)
                                                   [OPERATION_GATED] = "gated",
                                                   [OPERATION_ADD] = "add",
                                                   [OPERATION_ARGMAX] = "argmax",
-                                                  [OPERATION_ATTENTION] = "attention"};
+                                                  [OPERATION_ATTENTION] = "attention",
+                                                  [OPERATION_MEMORY] = "memory",
+                                                  [OPERATION_GRAPH] = "graph"};
     return names[index];
 }
 
@@ -59,6 +61,8 @@ bool operation_offered(const session_link *link, uint32_t index)
                                              [OPERATION_GATED] = SYMBOL_gated_v1,
                                              [OPERATION_ADD] = SYMBOL_add_v1,
                                              [OPERATION_ARGMAX] = SYMBOL_argmax_v1,
-                                             [OPERATION_ATTENTION] = SYMBOL_attention_v1};
+                                             [OPERATION_ATTENTION] = SYMBOL_attention_v1,
+                                             [OPERATION_MEMORY] = SYMBOL_memory_v1,
+                                             [OPERATION_GRAPH] = SYMBOL_graph_v1};
     return (link->device->provider->module->offered >> rows[index] & 1u) != 0;
 }

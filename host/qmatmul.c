@@ -4,8 +4,10 @@
  * by output; what is still declined, and every group that fails, goes to the next link, which
  * computes the whole y again from the unchanged inputs, down to the reference. */
 #include "border.h"
+#include "buffer.h"
 #include "counters.h"
 #include "failure.h"
+#include "graph.h"
 #include "qmatmul_check.h"
 #include "queue.h"
 #include "slot.h"
@@ -18,6 +20,8 @@ typedef struct work {
     const tenon_qmatmul_call *call;
     weight_slot *at[OUTPUTS]; /* where each output is to be run next */
     uint32_t left;            /* outputs not yet computed: bit i for outputs[i] */
+    bool buffers;             /* some view names a buffer */
+    bool hopeless;            /* no link can do it; queue->verdict is the answer */
 } work;
 
 /* Outputs that go to one link together. */
@@ -45,15 +49,70 @@ static int32_t move_on(work *self, uint32_t output, uint32_t from)
     return TENON_INTERNAL;
 }
 
+/* Puts the views of the link into a copy of the call, as far as the group needs it. */
+static transfer_result place_views(const work *self, const group *members, tenon_qmatmul_call *out,
+                                   tenon_error *error)
+{
+    session_link *link = members->slots[0]->link;
+    const tenon_qmatmul_call *call = self->call;
+    byte_rows rows = qmatmul_x_rows(call);
+    transfer_result result;
+    uint32_t i;
+
+    *out = *call;
+    result = transfer_in(self->queue, link, &call->x, &rows, &out->x, error);
+    for (i = 0; i < members->count && result == TRANSFER_OK; i++) {
+        uint32_t which = members->which[i];
+        rows = qmatmul_y_rows(call, which);
+        result = transfer_out(self->queue, link, &call->outputs[which].y, &rows,
+                              &out->outputs[which].y, error);
+    }
+    return result;
+}
+
+/* The same call over buffers: moved before, taken note of after. */
+static int32_t run_with_buffers(work *self, const group *members)
+{
+    session_link *link = members->slots[0]->link;
+    tenon_queue *queue = self->queue;
+    tenon_qmatmul_call placed;
+    transfer_result result = place_views(self, members, &placed, &queue->failure);
+    uint32_t i;
+    int32_t status;
+
+    if (result == TRANSFER_FAILED) self->hopeless = true;
+    if (result != TRANSFER_OK) return queue->failure.status;
+    status = border_run(queue, link, &placed, members->which, members->slots, members->count,
+                        &queue->failure);
+    for (i = 0; i < members->count; i++) {
+        uint32_t which = members->which[i];
+        const tenon_view *theirs = &self->call->outputs[which].y;
+        byte_rows rows = qmatmul_y_rows(self->call, which);
+        if (status == TENON_OK)
+            transfer_written(link, theirs, &rows, &placed.outputs[which].y);
+        else if (status != TENON_DECLINED)
+            transfer_spoiled(link, theirs, &placed.outputs[which].y);
+    }
+    return status;
+}
+
 /* Runs a group; TENON_OK, or its failure, counted and remembered, in queue->failure. */
 static int32_t run(work *self, const group *members)
 {
     tenon_queue *queue = self->queue;
     session_link *link = members->slots[0]->link;
     uint32_t i;
-    int32_t status = border_run(queue, link, self->call, members->which, members->slots,
-                                members->count, &queue->failure);
+    int32_t status;
 
+    if (self->buffers)
+        status = run_with_buffers(self, members);
+    else
+        status = border_run(queue, link, self->call, members->which, members->slots, members->count,
+                            &queue->failure);
+    if (self->hopeless) {
+        queue->verdict = queue->failure;
+        return status;
+    }
     if (status == TENON_OK) {
         queue_count(queue, link, OPERATION_QMATMUL, COUNT_CALLS, members->count);
         if (link->index > 0)
@@ -81,21 +140,23 @@ static int32_t settle(work *self, const group *members)
     int32_t status = run(self, members);
 
     if (status == TENON_OK) return TENON_OK;
+    if (self->hopeless) return TENON_INTERNAL;
     for (i = 0; i < members->count; i++) {
         group one = {{members->which[i]}, {members->slots[i]}, 1};
         if (status == TENON_DECLINED && members->count > 1) {
             /* the first failure of a single one may have closed the link for the rest */
             if (slot_open(members->slots[i], self->call->tokens) && run(self, &one) == TENON_OK)
                 continue;
+            if (self->hopeless) return TENON_INTERNAL;
         }
         if (move_on(self, members->which[i], next) != TENON_OK) return TENON_INTERNAL;
     }
     return TENON_OK;
 }
 
-static int32_t run_call(tenon_queue *queue, const tenon_qmatmul_call *call, tenon_error *error)
+int32_t qmatmul_perform(tenon_queue *queue, const tenon_qmatmul_call *call, tenon_error *error)
 {
-    work self = {.queue = queue, .call = call, .left = 0};
+    work self = {.queue = queue, .call = call, .left = 0, .buffers = call->x.buffer != NULL};
     uint32_t i;
     int32_t status = qmatmul_check(queue->session, call, error);
 
@@ -103,6 +164,7 @@ static int32_t run_call(tenon_queue *queue, const tenon_qmatmul_call *call, teno
     if (queue->verdict.status != TENON_OK) queue->verdict = (tenon_error)EMPTY_ERROR;
     for (i = 0; i < call->output_count; i++) {
         tenon_weight *weight = call->outputs[i].weight;
+        if (call->outputs[i].y.buffer != NULL) self.buffers = true;
         self.at[i] = atomic_load(&weight->home);
         if (self.at[i] == NULL)
             return tenon_fail(error, TENON_STATE, TENON_REASON_UPDATING, TENON_SCOPE_WEIGHT,
@@ -144,7 +206,8 @@ int32_t TENON_CALL tenon_qmatmul(struct tenon_queue *queue, const tenon_qmatmul_
     if (!queue_enter(queue))
         return tenon_fail(error, TENON_STATE, TENON_REASON_IN_USE, TENON_SCOPE_CALL,
                           "another thread is in a call on this queue");
-    status = run_call(queue, call, error);
+    status = queue->capture == NULL ? qmatmul_perform(queue, call, error)
+                                    : graph_record_qmatmul(queue, call, error);
     queue_leave(queue);
     return status;
 }

@@ -29,17 +29,22 @@ static int32_t check_fixed(const tenon_qmatmul_call *call, tenon_error *error)
 
 /* An aligned view of small factors that covers its rows; *start and *end are its first and last
  * touched byte, the last one excluded. Factors below 2^32 cannot overflow. */
-static inline bool plain_view(const tenon_view *view, uint64_t rows, uint64_t width,
-                              uint64_t stride, uint64_t *start, uint64_t *end)
+static inline bool plain_view(const tenon_session *session, const tenon_view *view, uint64_t rows,
+                              uint64_t width, uint64_t stride, uint64_t *start, uint64_t *end)
 {
-    uint64_t reach = (rows - 1) * stride + width;
+    uint64_t reach = (rows - 1) * stride + width, base;
+    const tenon_buffer *buffer = view->buffer;
 
-    *start = (uintptr_t)view->host + view->offset;
+    if (buffer != NULL && view->host != NULL) return false;
+    base = view_base(view);
+    *start = base + view->offset;
     *end = *start + reach;
-    return ((rows | stride | width | view->offset | view->bytes) >> 32) == 0 &&
-           view->host != NULL && view->buffer == NULL && stride >= width && reach <= view->bytes &&
-           ((*start | stride) & (sizeof(float) - 1)) == 0 && *start >= (uintptr_t)view->host &&
-           *start + view->bytes >= *start;
+    if (((rows | stride | width | view->offset | view->bytes) >> 32) != 0 || stride < width ||
+        reach > view->bytes || ((*start | stride) & (sizeof(float) - 1)) != 0)
+        return false;
+    if (buffer == NULL)
+        return view->host != NULL && *start >= base && *start + view->bytes >= *start;
+    return buffer->session == session && view->offset + view->bytes <= buffer->bytes;
 }
 
 /* Is this one of the requests that nearly all are: right, of modest size, its views apart from each
@@ -54,15 +59,15 @@ static bool is_plain(const tenon_session *session, const tenon_qmatmul_call *cal
     if (count - 1 >= TENON_QMATMUL_MAX_OUTPUTS || call->tokens == 0 || first == NULL) return false;
     for (i = count; i < TENON_QMATMUL_MAX_OUTPUTS; i++) rest |= used_bits(&call->outputs[i]);
     if (rest != 0) return false;
-    if (!plain_view(&call->x, call->tokens, first->x_row_bytes, call->x_row_stride, &start[0],
-                    &end[0]))
+    if (!plain_view(session, &call->x, call->tokens, first->x_row_bytes, call->x_row_stride,
+                    &start[0], &end[0]))
         return false;
     for (i = 0; i < count; i++) {
         const tenon_output *output = &call->outputs[i];
         const tenon_weight *weight = output->weight;
         if (weight == NULL || weight->session != session ||
             weight->x_row_bytes != first->x_row_bytes ||
-            !plain_view(&output->y, call->tokens, weight->y_row_bytes, output->row_stride,
+            !plain_view(session, &output->y, call->tokens, weight->y_row_bytes, output->row_stride,
                         &start[i + 1], &end[i + 1]))
             return false;
         for (j = 0; j <= i; j++)
@@ -96,12 +101,12 @@ int32_t qmatmul_check(const tenon_session *session, const tenon_qmatmul_call *ca
                 error, TENON_ARG, TENON_REASON_COLS_DIFFER, TENON_SCOPE_CALL, first->desc.cols,
                 weight->desc.cols, "%s: the weight has %llu inputs, the first one %llu", names[i],
                 (unsigned long long)weight->desc.cols, (unsigned long long)first->desc.cols);
-        status = view_check(&call->outputs[i].y, call->tokens, weight->y_row_bytes,
+        status = view_check(session, &call->outputs[i].y, call->tokens, weight->y_row_bytes,
                             call->outputs[i].row_stride, names[i], &y[i], error);
         if (status != TENON_OK) return status;
     }
-    status = view_check(&call->x, call->tokens, first->x_row_bytes, call->x_row_stride, "x", &x,
-                        error);
+    status = view_check(session, &call->x, call->tokens, first->x_row_bytes, call->x_row_stride,
+                        "x", &x, error);
     if (status != TENON_OK) return status;
     for (i = 0; i < call->output_count; i++) {
         if (byte_rows_overlap(&x, &y[i]))

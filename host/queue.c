@@ -54,6 +54,7 @@ void queue_free(tenon_queue *queue)
     tenon_queue **at;
     uint32_t i;
 
+    queue_drop_recording(queue);
     pthread_mutex_lock(&session->lock);
     for (at = &session->queues; *at != queue; at = &(*at)->next) continue;
     *at = queue->next;

@@ -38,6 +38,8 @@ static inline void queue_count(tenon_queue *queue, const session_link *link, uin
 void queue_drain(tenon_session *session);
 /* Makes a queue and puts it into the session's list. */
 int32_t queue_make(tenon_session *session, tenon_queue **out, tenon_error *error);
+/* Drops what is being recorded on a queue, if anything is (graph.c). */
+void queue_drop_recording(tenon_queue *queue);
 /* Takes a queue out of the list, closes what it opened and frees it. */
 void queue_free(tenon_queue *queue);
 

@@ -1,6 +1,8 @@
 /* Sessions: a chain of links, and the end of everything made in them. */
 #include "border.h"
+#include "buffer.h"
 #include "cache.h"
+#include "graph.h"
 #include "host.h"
 #include "policy.h"
 #include "queue.h"
@@ -25,7 +27,7 @@ static int32_t check_desc(const tenon_session_desc *desc, tenon_error *error)
     return TENON_OK;
 }
 
-/* Frees a session without queues, weights and caches. */
+/* Frees a session without queues, weights, caches, buffers and graphs. */
 static void free_session(tenon_session *session, uint32_t locks)
 {
     uint32_t i;
@@ -127,10 +129,14 @@ int32_t TENON_CALL tenon_session_create(tenon_host *host, const tenon_session_de
 void TENON_CALL tenon_session_destroy(tenon_session *session)
 {
     tenon_host *host;
+    tenon_queue *queue;
 
     if (session == NULL || fork_guard_crossed(session->fork_mark)) return;
     host = session->host;
+    for (queue = session->queues; queue != NULL; queue = queue->next) queue_drop_recording(queue);
+    while (session->graphs != NULL) graph_free(session->graphs);
     while (session->caches != NULL) cache_free(session->caches);
+    while (session->buffers != NULL) buffer_free(session->buffers);
     while (session->weights != NULL) weight_free(session->weights);
     while (session->queues != NULL) queue_free(session->queues);
     free_session(session, session->link_count);

@@ -175,7 +175,10 @@ int32_t slot_find(tenon_weight *weight, uint32_t from, uint64_t tokens, weight_s
         if (slot_ready(weight, slot, tokens, &answer) == TENON_OK) {
             /* a home that is no more is given up for good; one that only failed at this many
              * tokens stays */
-            if (!weight->updating && !home_good(weight)) atomic_store(&weight->home, slot);
+            if (!weight->updating && !home_good(weight)) {
+                atomic_store(&weight->home, slot);
+                atomic_fetch_add(&weight->session->weight_epoch, 1);
+            }
             *out = slot;
             if (slot->link->final && i > 0)
                 failure_say_reference(weight->session, OPERATION_QMATMUL, &verdict);

@@ -44,6 +44,25 @@ bool byte_rows_overlap(const byte_rows *a, const byte_rows *b)
     return false;
 }
 
+int32_t view_check_buffer(const tenon_session *session, const tenon_view *view, const char *where,
+                          tenon_error *error)
+{
+    const tenon_buffer *buffer = view->buffer;
+
+    if (view->host != NULL)
+        return view_bad(error, TENON_REASON_UNKNOWN_VALUE, where,
+                        "names host memory and a buffer, a view is one of them");
+    if (buffer->session != session)
+        return view_bad(error, TENON_REASON_UNKNOWN_VALUE, where,
+                        "the buffer belongs to another session");
+    if (view->offset > buffer->bytes || view->bytes > buffer->bytes - view->offset)
+        return fail_text(error, TENON_ARG, TENON_REASON_SHORT_BUFFER, TENON_SCOPE_CALL, view->bytes,
+                         buffer->bytes, "%s: %llu bytes from %llu on, the buffer has %llu", where,
+                         (unsigned long long)view->bytes, (unsigned long long)view->offset,
+                         (unsigned long long)buffer->bytes);
+    return TENON_OK;
+}
+
 int32_t view_bad(tenon_error *error, uint32_t reason, const char *where, const char *text)
 {
     return fail_text(error, TENON_ARG, reason, TENON_SCOPE_CALL, 0, 0, "%s: %s", where, text);

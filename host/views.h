@@ -22,18 +22,32 @@ int32_t view_bad(tenon_error *error, uint32_t reason, const char *where, const c
 int32_t view_bad_stride(tenon_error *error, const char *where, uint64_t width, uint64_t stride);
 int32_t view_bad_bytes(tenon_error *error, const char *where, uint64_t reach, uint64_t bytes);
 
+/* Checks that a view names a buffer of the session, that alone, and lies in it. */
+int32_t view_check_buffer(const tenon_session *session, const tenon_view *view, const char *where,
+                          tenon_error *error);
+
+/* The address that the offset of a view counts from, for comparing views. */
+static inline uint64_t view_base(const tenon_view *view)
+{
+    const tenon_buffer *buffer = view->buffer;
+    return buffer != NULL ? buffer->address : (uintptr_t)view->host;
+}
+
 /* Checks one view of rows of 4-byte elements (R10, alignment, stride, bytes) and fills *out. where
  * is its name, for messages. TENON_OK or TENON_ARG. */
-static inline int32_t view_check(const tenon_view *view, uint64_t rows, uint64_t width,
-                                 uint64_t stride, const char *where, byte_rows *out,
-                                 tenon_error *error)
+static inline int32_t view_check(const tenon_session *session, const tenon_view *view,
+                                 uint64_t rows, uint64_t width, uint64_t stride, const char *where,
+                                 byte_rows *out, tenon_error *error)
 {
     uint64_t reach = width, start, end;
+    int32_t status;
 
-    if (view->buffer != NULL)
-        return view_bad(error, TENON_REASON_NO_BUFFERS, where, "buffers are not offered");
-    if (view->host == NULL)
+    if (view->buffer != NULL) {
+        status = view_check_buffer(session, view, where, error);
+        if (status != TENON_OK) return status;
+    } else if (view->host == NULL) {
         return view_bad(error, TENON_REASON_NULL_POINTER, where, "host is NULL");
+    }
     if (stride % sizeof(float) != 0)
         return view_bad(error, TENON_REASON_ALIGNMENT, where,
                         "the row stride is not a multiple of 4");
@@ -50,7 +64,7 @@ static inline int32_t view_check(const tenon_view *view, uint64_t rows, uint64_t
                             "tokens times row stride overflows");
     }
     if (reach > view->bytes) return view_bad_bytes(error, where, reach, view->bytes);
-    if (!tenon_add_u64((uintptr_t)view->host, view->offset, &start) ||
+    if (!tenon_add_u64(view_base(view), view->offset, &start) ||
         !tenon_add_u64(start, view->bytes, &end) || end > UINTPTR_MAX)
         return view_bad(error, TENON_REASON_OVERFLOW, where,
                         "the view reaches past the last address");

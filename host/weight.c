@@ -228,6 +228,7 @@ void weight_free(tenon_weight *weight)
     tenon_session *session = weight->session;
 
     atomic_store(&weight->home, NULL);
+    atomic_fetch_add(&session->weight_epoch, 1);
     pthread_mutex_lock(&session->lock);
     *weight->back = weight->next;
     if (weight->next != NULL) weight->next->back = weight->back;
@@ -263,7 +264,10 @@ int32_t TENON_CALL tenon_weight_begin_update(tenon_weight *weight, tenon_error *
     pthread_mutex_lock(&weight->lock);
     begun = weight->updating;
     weight->updating = true;
-    if (!begun) atomic_store(&weight->home, NULL);
+    if (!begun) {
+        atomic_store(&weight->home, NULL);
+        atomic_fetch_add(&weight->session->weight_epoch, 1);
+    }
     pthread_mutex_unlock(&weight->lock);
     if (begun)
         return tenon_fail(error, TENON_STATE, TENON_REASON_UPDATING, TENON_SCOPE_WEIGHT,

@@ -130,6 +130,14 @@ static bool check_memory(const tenon_memory_v1 *self, loader_fault *fault)
            self->copy != NULL && self->fence != NULL && self->info != NULL;
 }
 
+/* All of it or none. */
+static bool check_graph(const tenon_graph_v1 *self, loader_fault *fault)
+{
+    check_size(fault, "graph_v1.error_size", self->error_size, sizeof(tenon_error));
+    return self->begin != NULL && self->end != NULL && self->abort != NULL &&
+           self->launch != NULL && self->release != NULL;
+}
+
 void check_descriptors(const bound_symbols *bound, loader_module *module, loader_fault *fault)
 {
     if (fault->reason != TENON_REASON_NONE) return;
@@ -158,5 +166,11 @@ void check_descriptors(const bound_symbols *bound, loader_module *module, loader
     OPTIONAL_OPERATION(gated)
     OPTIONAL_OPERATION(add)
     OPTIONAL_OPERATION(argmax)
+    OPTIONAL_OPERATION(graph)
+    /* a graph names buffers only */
+    if ((module->offered >> SYMBOL_memory_v1 & 1u) == 0) {
+        module->offered &= ~(1u << SYMBOL_graph_v1);
+        memset(&module->graph, 0, sizeof module->graph);
+    }
 #undef OPTIONAL_OPERATION
 }

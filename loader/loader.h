@@ -43,6 +43,7 @@ typedef struct loader_module {
     tenon_gated_v1 gated;
     tenon_add_v1 add;
     tenon_argmax_v1 argmax;
+    tenon_graph_v1 graph;
 } loader_module;
 
 typedef struct loader_options {

@@ -49,10 +49,13 @@ int32_t probe_run_call(probe_target *self, const tenon_qmatmul_call *call, tenon
 void probe_close(probe_target *self);
 
 /* The exact self-test of device 0 against the reference: a few small products in each class that
- * arith claims. *tested counts the cases that were run. Notes SELF_TEST (or FP_ENVIRONMENT) in
+ * arith claims, then the operations. *tested counts the cases that were run. Notes SELF_TEST (or FP_ENVIRONMENT) in
  * *fault, or FP trouble. A device that cannot be opened just now, declines, or lacks memory is no
  * fault. */
 void probe_self_test(probe_target *self, uint32_t arith, const tenon_services *services,
                      uint64_t *tested, loader_fault *fault);
+/* Its part about the optional descriptors; both devices are open. */
+void probe_operations_test(probe_target *self, probe_target *reference, uint64_t *tested,
+                           loader_fault *fault);
 
 #endif

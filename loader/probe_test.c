@@ -7,6 +7,12 @@
 /* The reference, linked into the helper; reached through its descriptors like any provider. */
 extern const tenon_provider_v1 tenon_reference_provider_v1;
 extern const tenon_qmatmul_v1 tenon_reference_qmatmul_v1;
+extern const tenon_embed_v1 tenon_reference_embed_v1;
+extern const tenon_rmsnorm_v1 tenon_reference_rmsnorm_v1;
+extern const tenon_attention_v1 tenon_reference_attention_v1;
+extern const tenon_gated_v1 tenon_reference_gated_v1;
+extern const tenon_add_v1 tenon_reference_add_v1;
+extern const tenon_argmax_v1 tenon_reference_argmax_v1;
 
 /* Few rows and tokens, odd, so that tails are met; a step of every kind of arithmetic. */
 enum { ROWS = 17, COLS = 320, MAX_TOKENS = 2, GUARD = 8, MAX_WEIGHT = 4 * ROWS * 512 };
@@ -193,7 +199,13 @@ void probe_self_test(probe_target *self, uint32_t arith, const tenon_services *s
 {
     const uint32_t classes[] = {TENON_CLASS_F32, TENON_CLASS_A8};
     const loader_module reference_module = {.provider = tenon_reference_provider_v1,
-                                            .qmatmul = tenon_reference_qmatmul_v1};
+                                            .qmatmul = tenon_reference_qmatmul_v1,
+                                            .embed = tenon_reference_embed_v1,
+                                            .rmsnorm = tenon_reference_rmsnorm_v1,
+                                            .attention = tenon_reference_attention_v1,
+                                            .gated = tenon_reference_gated_v1,
+                                            .add = tenon_reference_add_v1,
+                                            .argmax = tenon_reference_argmax_v1};
     probe_target reference = {.module = &reference_module};
     test_data *with = malloc(sizeof *with);
     tenon_error error;
@@ -220,6 +232,7 @@ void probe_self_test(probe_target *self, uint32_t arith, const tenon_services *s
                 fault->reason == TENON_REASON_NONE)
                 run_case(self, &reference, &format_cases[f], classes[c], 1 + 100 * c + f, with,
                          tested, fault);
+    if (fault->reason == TENON_REASON_NONE) probe_operations_test(self, &reference, tested, fault);
 out:
     probe_close(&reference);
     free(with);

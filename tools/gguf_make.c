@@ -184,7 +184,8 @@ int command_make_model(int argc, char **argv)
         "generated with it; it is for trying out verify, bench and inspect.\n",
         entries,
         1,
-        1};
+        1,
+        NULL};
     plan plans[PLANS_LIMIT];
     options parsed;
     output_file file;

@@ -25,7 +25,8 @@ int command_inspect(int argc, char **argv)
         "found something.\n",
         entries,
         1,
-        1};
+        1,
+        NULL};
     options parsed;
     const char *path, *dot;
     int status = options_parse(&parsed, &usage, argc, argv);

@@ -267,7 +267,8 @@ int command_list(int argc, char **argv)
         "were only found by looking through a directory are shown, and are no error.\n",
         entries,
         0,
-        0};
+        0,
+        NULL};
     options parsed;
     list self;
     uint64_t i;

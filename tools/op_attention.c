@@ -169,7 +169,8 @@ int op_attention(int argc, char **argv)
         "needs. Prints who ran it.\n",
         entries,
         0,
-        0};
+        0,
+        NULL};
     int status = options_parse(&self.base.parsed, &usage, argc, argv);
 
     if (status != OPTIONS_GO_ON) return status;

@@ -83,7 +83,8 @@ int op_embed(int argc, char **argv)
         "have exactly the size that the shape needs. Prints who ran it.\n",
         entries,
         0,
-        0};
+        0,
+        NULL};
     int status = options_parse(&self.base.parsed, &usage, argc, argv);
 
     if (status != OPTIONS_GO_ON) return status;

@@ -94,7 +94,8 @@ int op_qmatmul(int argc, char **argv)
         "      --x x.bin --out y.bin --arith a8 --provider cpu --mode pin\n",
         entries,
         0,
-        0};
+        0,
+        NULL};
     int status = options_parse(&self.base.parsed, &usage, argc, argv);
 
     if (status != OPTIONS_GO_ON) return status;

@@ -77,7 +77,8 @@ int op_rmsnorm(int argc, char **argv)
         "it.\n",
         entries,
         0,
-        0};
+        0,
+        NULL};
     int status = options_parse(&self.base.parsed, &usage, argc, argv);
 
     if (status != OPTIONS_GO_ON) return status;

@@ -118,7 +118,8 @@ int op_gated(int argc, char **argv)
                                 "Computes y = act(gate) * up, element by element." FILES_HELP,
                                 entries,
                                 0,
-                                0};
+                                0,
+                                NULL};
     int status = options_parse(&self.base.parsed, &usage, argc, argv);
 
     return status != OPTIONS_GO_ON ? status : execute(&self, "--gate", "--up");
@@ -139,7 +140,8 @@ int op_add(int argc, char **argv)
                                 "Computes y = a + b, element by element." FILES_HELP,
                                 entries,
                                 0,
-                                0};
+                                0,
+                                NULL};
     int status = options_parse(&self.base.parsed, &usage, argc, argv);
 
     return status != OPTIONS_GO_ON ? status : execute(&self, "--a", "--b");
@@ -159,7 +161,8 @@ int op_argmax(int argc, char **argv)
                                 "Finds the index of the first maximum of each row." FILES_HELP,
                                 entries,
                                 0,
-                                0};
+                                0,
+                                NULL};
     int status = options_parse(&self.base.parsed, &usage, argc, argv);
 
     return status != OPTIONS_GO_ON ? status : execute(&self, "--x", NULL);

@@ -222,6 +222,7 @@ static int store(options *self, const option_usage *usage, const option_entry *e
     (void)self;
     switch (entry->kind) {
     case OPTION_FLAG: *(bool *)entry->target = true; break;
+    case OPTION_ANY: *(const char **)entry->target = value; break;
     case OPTION_TEXT:
         if (value[0] == '\0')
             return options_usage_error(usage->command, "--%s needs a value that is not empty",
@@ -299,6 +300,47 @@ static const option_entry *lookup(const option_entry *entries, const char *name,
     return NULL;
 }
 
+bool options_letter(const option_usage *usage, const char *name, char *letter)
+{
+    const char *at = usage->letters;
+    while (at != NULL && *at != '\0') {
+        size_t length = strcspn(at + 2, "|");
+        if (strlen(name) == length && memcmp(at + 2, name, length) == 0) {
+            *letter = at[0];
+            return true;
+        }
+        at += 2 + length;
+        if (*at == '|') at++;
+    }
+    return false;
+}
+
+/* The entry of a word such as "-n", NULL when there is none. */
+static const option_entry *lookup_letter(const option_usage *usage, const char *word)
+{
+    const char *at = usage->letters;
+    while (at != NULL && *at != '\0') {
+        size_t length = strcspn(at + 2, "|");
+        if (at[0] == word[1] && word[2] == '\0') return lookup(usage->entries, at + 2, length);
+        at += 2 + length;
+        if (*at == '|') at++;
+    }
+    return NULL;
+}
+
+/* An option whose value, if it has one, is the next word. */
+static int parse_separate(options *self, const option_usage *usage, const option_entry *entry,
+                          int argc, char **argv, int *index)
+{
+    if (entry->kind == OPTION_FLAG) return store(self, usage, entry, NULL);
+    if (*index + 1 >= argc)
+        return options_usage_error(usage->command, "--%s needs a value: --%s %s", entry->name,
+                                   entry->name,
+                                   entry->argument != NULL ? entry->argument : "VALUE");
+    (*index)++;
+    return store(self, usage, entry, argv[*index]);
+}
+
 /* One "--name", "--name=value" or "--name value". */
 static int parse_long(options *self, const option_usage *usage, const option_entry *shared,
                       int argc, char **argv, int *index)
@@ -308,18 +350,10 @@ static int parse_long(options *self, const option_usage *usage, const option_ent
     const option_entry *entry = lookup(usage->entries, word, length);
     if (entry == NULL) entry = lookup(shared, word, length);
     if (entry == NULL) return unknown_option(usage, shared, word, length);
-    if (entry->kind == OPTION_FLAG) {
-        if (word[length] == '=')
-            return options_usage_error(usage->command, "--%s takes no value", entry->name);
-        return store(self, usage, entry, NULL);
-    }
-    if (word[length] == '=') return store(self, usage, entry, word + length + 1);
-    if (*index + 1 >= argc)
-        return options_usage_error(usage->command, "--%s needs a value: --%s %s", entry->name,
-                                   entry->name,
-                                   entry->argument != NULL ? entry->argument : "VALUE");
-    (*index)++;
-    return store(self, usage, entry, argv[*index]);
+    if (word[length] != '=') return parse_separate(self, usage, entry, argc, argv, index);
+    if (entry->kind == OPTION_FLAG)
+        return options_usage_error(usage->command, "--%s takes no value", entry->name);
+    return store(self, usage, entry, word + length + 1);
 }
 
 static int parse_words(options *self, const option_usage *usage, const option_entry *shared,
@@ -341,6 +375,9 @@ static int parse_words(options *self, const option_usage *usage, const option_en
             only_words = true;
         } else if (word[1] == '-') {
             status = parse_long(self, usage, shared, argc, argv, &i);
+            if (status != OPTIONS_GO_ON) return status;
+        } else if (lookup_letter(usage, word) != NULL) {
+            status = parse_separate(self, usage, lookup_letter(usage, word), argc, argv, &i);
             if (status != OPTIONS_GO_ON) return status;
         } else if (strcmp(word, "-v") == 0) {
             self->verbose = true;

@@ -1,7 +1,8 @@
 /* One parser of command lines for every subcommand.
  *
- * Long options, as "--rows 64" and "--rows=64"; "-v" and "-h" are the only short ones; "--" ends
- * the options. What every subcommand understands (--provider-dir, --set, --json, ...) is parsed
+ * Long options, as "--rows 64" and "--rows=64"; short ones where a subcommand's table has letters,
+ * as "-n 64", and "-v" and "-h" everywhere; "--" ends the options. The word behind an option that
+ * takes a value is its value, whatever it looks like. What every subcommand understands (--provider-dir, --set, --json, ...) is parsed
  * here; a subcommand adds a table of its own. A word nobody knows is a usage error that names the
  * nearest one.
  *
@@ -29,7 +30,8 @@
 
 typedef enum option_kind {
     OPTION_FLAG,   /* no value; target bool *, set to true */
-    OPTION_TEXT,   /* target const char **; the text stays in argv */
+    OPTION_TEXT,   /* target const char **, not empty; the text stays in argv */
+    OPTION_ANY,    /* the same, and may be empty */
     OPTION_U64,    /* target uint64_t *, minimum to maximum; decimal or 0x... */
     OPTION_U32,    /* target uint32_t *, the same */
     OPTION_CHOICE, /* target uint32_t *: the index of the word in choices ("f32|a8": 0 or 1) */
@@ -66,6 +68,7 @@ typedef struct option_usage {
     const char *help;     /* what it does, with an example or two; lines end with \n */
     const option_entry *entries;
     size_t argument_minimum, argument_maximum; /* words that are not options */
+    const char *letters;                       /* short options, "p:prompt|n:count"; NULL: none */
 } option_usage;
 
 /* What was understood. Zero-initialised by options_parse. */

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-static void print_entries(const option_entry *entries)
+static void print_entries(const option_usage *usage, const option_entry *entries)
 {
     size_t i;
     for (i = 0; entries != NULL && entries[i].name != NULL; i++) {
@@ -13,8 +13,10 @@ static void print_entries(const option_entry *entries)
                             : entries[i].kind == OPTION_CHOICE ? entries[i].choices
                             : entries[i].argument != NULL      ? entries[i].argument
                                                                : "VALUE";
-        int width = fprintf(out, "  --%s%s%s", entries[i].name, value != NULL ? " " : "",
-                            value != NULL ? value : "");
+        char letter[] = ", -x";
+        bool both = options_letter(usage, entries[i].name, &letter[3]);
+        int width = fprintf(out, "  --%s%s%s%s", entries[i].name, both ? letter : "",
+                            value != NULL ? " " : "", value != NULL ? value : "");
         if (width > 26) {
             fputc('\n', out);
             width = 0;
@@ -29,8 +31,8 @@ void options_print_help(const option_usage *usage, const option_entry *shared)
     fprintf(out, "Usage: tenon %s %s\n\n%s", usage->command, usage->synopsis, usage->help);
     if (usage->entries != NULL && usage->entries[0].name != NULL) {
         fprintf(out, "\nOptions of %s:\n", usage->command);
-        print_entries(usage->entries);
+        print_entries(usage, usage->entries);
     }
     fprintf(out, "\nOptions of every command:\n");
-    print_entries(shared);
+    print_entries(usage, shared);
 }

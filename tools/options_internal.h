@@ -13,6 +13,9 @@ int options_read_text(options *self, const char *name, const char *text, size_t 
 /* Prints the help of a subcommand on terminal_out(). */
 void options_print_help(const option_usage *usage, const option_entry *shared);
 
+/* The short form of an option of the subcommand: 'n' for "count". False: it has none. */
+bool options_letter(const option_usage *usage, const char *name, char *letter);
+
 /* Is this a key such as "cpu.level"? */
 bool options_key_valid(const char *key, size_t length);
 /* A text made of three, freed with the options; NULL when memory is out. */

@@ -43,9 +43,8 @@ typedef struct score {
 
 static int parse(request *self, int argc, char **argv)
 {
-    static char file[] = "--file";
     const option_entry entries[] = {
-        {"file", OPTION_TEXT, &self->file, 0, 0, NULL, "FILE", "the text; also -f", NULL},
+        {"file", OPTION_TEXT, &self->file, 0, 0, NULL, "FILE", "the text", NULL},
         {"provider", OPTION_TEXT, &self->on.chain, 0, 0, NULL, "CHAIN",
          "providers in order, e.g. vulkan:0,cpu", NULL},
         {"mode", OPTION_CHOICE, &self->on.mode, 0, 0, PLACEMENT_MODES, NULL,
@@ -72,13 +71,12 @@ static int parse(request *self, int argc, char **argv)
         "  tenon perplexity model.gguf -f text.txt --arith a8\n",
         entries,
         1,
-        1};
-    int status, i;
+        1,
+        "f:file"};
+    int status;
     memset(self, 0, sizeof *self);
     self->context = DEFAULT_CONTEXT;
     self->batch = DEFAULT_BATCH;
-    for (i = 1; i < argc && strcmp(argv[i], "--") != 0; i++)
-        if (strcmp(argv[i], "-f") == 0) argv[i] = file;
     status = options_parse(&self->parsed, &usage, argc, argv);
     if (status != OPTIONS_GO_ON) return status;
     if (self->file == NULL)

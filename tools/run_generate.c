@@ -93,16 +93,24 @@ static bool show_rest(run *self)
 
 /* ---- generating ------------------------------------------------------------------------------ */
 
+/* The first logits are always looked at: those of a model that is broken are no numbers. */
+static bool wants_logits(const run *self)
+{
+    return self->made.count == 0 || self->request->logits != NULL ||
+           !sampler_is_plain(self->sampler);
+}
+
 static int choose(run *self, uint32_t *id)
 {
     engine_fault fault;
     size_t count;
     const uint32_t *tokens;
+    if (wants_logits(self) && !engine_logits(self->engine, self->logits, &fault))
+        return loaded_failed(&self->it, &fault);
     if (!run_rows_add(&self->rows, self->logits, self->it.of->vocabulary)) return EXIT_FAILED;
     if (sampler_is_plain(self->sampler))
-        return engine_largest(self->engine, self->logits, id, &fault)
-                   ? EXIT_GOOD
-                   : loaded_failed(&self->it, &fault);
+        return engine_largest(self->engine, id, &fault) ? EXIT_GOOD
+                                                        : loaded_failed(&self->it, &fault);
     tokens = engine_tokens(self->engine, &count);
     *id = sampler_choose(self->sampler, self->logits, tokens, count);
     return EXIT_GOOD;
@@ -117,7 +125,7 @@ static int prefill(run *self, const uint32_t *ids, size_t count)
         size_t n = count - at < portion ? count - at : portion;
         bool last = at + n == count;
         if (count > portion) terminal_progress("prompt: %zu of %zu tokens", at, count);
-        if (!engine_feed(self->engine, ids + at, n, last ? self->logits : NULL, &fault)) {
+        if (!engine_feed(self->engine, ids + at, n, last, &fault)) {
             terminal_progress_end();
             return loaded_failed(&self->it, &fault);
         }
@@ -140,7 +148,7 @@ int run_generate(run *self, const uint32_t *ids, size_t count, uint64_t most)
     for (i = 0; status == EXIT_GOOD && i < most && !run_interrupted(); i++) {
         uint32_t id = 0;
         if (i > 0) {
-            if (!engine_feed(self->engine, &self->made.ids[self->made.count - 1], 1, self->logits,
+            if (!engine_feed(self->engine, &self->made.ids[self->made.count - 1], 1, true,
                              &fault)) {
                 status = loaded_failed(&self->it, &fault);
                 break;

@@ -9,36 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Short words become the long ones that the parser of options knows. The value of an option is
- * left alone, whatever it looks like. */
-static void long_words(int argc, char **argv, char **words)
-{
-    static char prompt[] = "--prompt", file[] = "--file", count[] = "--count";
-    static const struct {
-        const char *word;
-        char *name;
-    } known[] = {{"-p", prompt}, {"-f", file}, {"-n", count}};
-    bool options_end = false;
-    int i;
-    size_t k;
-    for (i = 0; i < argc; i++) {
-        words[i] = argv[i];
-        if (strcmp(argv[i], "--") == 0) options_end = true;
-        if (options_end) continue;
-        for (k = 0; k < sizeof known / sizeof known[0]; k++) {
-            if (strcmp(argv[i], known[k].word) != 0 && strcmp(argv[i], known[k].name) != 0)
-                continue;
-            words[i] = known[k].name;
-            if (i + 1 < argc) {
-                i++;
-                words[i] = argv[i];
-            }
-            break;
-        }
-    }
-    words[argc] = NULL;
-}
-
 /* A number with a point. */
 static int parse_real(const char *name, const char *text, double minimum, double maximum,
                       double *out)
@@ -77,15 +47,14 @@ int run_parse(run_request *self, int argc, char **argv)
 {
     const char *temperature = NULL, *top_p = NULL, *min_p = NULL, *penalty = NULL;
     const option_entry entries[] = {
-        {"prompt", OPTION_TEXT, &self->prompt, 0, 0, NULL, "TEXT", "the prompt; also -p", NULL},
-        {"file", OPTION_TEXT, &self->file, 0, 0, NULL, "FILE", "a file with the prompt; also -f",
-         NULL},
+        {"prompt", OPTION_TEXT, &self->prompt, 0, 0, NULL, "TEXT", "the prompt", NULL},
+        {"file", OPTION_TEXT, &self->file, 0, 0, NULL, "FILE", "a file with the prompt", NULL},
         {"tokens", OPTION_TEXT, &self->ids, 0, 0, NULL, "IDS", "the prompt as token ids: 1,2,3",
          NULL},
         {"chat", OPTION_FLAG, &self->chat, 0, 0, NULL, NULL,
          "a conversation in the model's template; with -p one answer", NULL},
         {"count", OPTION_U64, &self->count, 0, UINT32_MAX, NULL, "N",
-         "generate at most N tokens; default 128; also -n", &self->count_given},
+         "generate at most N tokens; default 128", &self->count_given},
         {"provider", OPTION_TEXT, &self->on.chain, 0, 0, NULL, "CHAIN",
          "providers in order, e.g. vulkan:0,cpu", NULL},
         {"mode", OPTION_CHOICE, &self->on.mode, 0, 0, PLACEMENT_MODES, NULL,
@@ -134,20 +103,14 @@ int run_parse(run_request *self, int argc, char **argv)
         "--tokens).\n",
         entries,
         1,
-        1};
-    char **words = malloc(((size_t)argc + 1) * sizeof *words);
+        1,
+        "p:prompt|f:file|n:count"};
     int status;
-    if (words == NULL) {
-        terminal_error("out of memory");
-        return EXIT_FAILED;
-    }
     memset(self, 0, sizeof *self);
     self->count = RUN_COUNT;
     self->batch = RUN_BATCH;
     self->sampling = (sampler_options){.top_p = 1.0, .repeat_penalty = 1.0, .repeat_last = 64};
-    long_words(argc, argv, words);
-    status = options_parse(&self->parsed, &usage, argc, words);
-    free(words); /* the texts themselves stay where they are */
+    status = options_parse(&self->parsed, &usage, argc, argv);
     if (status != OPTIONS_GO_ON) return status;
     self->model = self->parsed.arguments.items[0];
     status = parse_real("temp", temperature, 0.0, 1e6, &self->sampling.temperature);

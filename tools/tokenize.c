@@ -22,43 +22,11 @@ typedef struct request {
     size_t length;
 } request;
 
-/* The words the parser of options understands: -p is --prompt and -f is --file, and an empty
- * prompt, which is a text like others, is taken out (*empty). Returns the number of words. */
-static int long_words(int argc, char **argv, char **words, bool *empty)
-{
-    static char prompt[] = "--prompt", file[] = "--file";
-    int i, count = 0;
-    bool options_end = false;
-    for (i = 0; i < argc; i++) {
-        char *word = argv[i];
-        if (strcmp(word, "--") == 0) options_end = true;
-        if (!options_end && strcmp(word, "-p") == 0) word = prompt;
-        if (!options_end && strcmp(word, "-f") == 0) word = file;
-        if (!options_end && strcmp(word, "--prompt=") == 0) {
-            *empty = true;
-        } else if (!options_end && (strcmp(word, prompt) == 0 || strcmp(word, file) == 0) &&
-                   i + 1 < argc) {
-            i++; /* its value is no option, whatever it looks like */
-            if (strcmp(word, prompt) == 0 && argv[i][0] == '\0') {
-                *empty = true;
-            } else {
-                words[count++] = word;
-                words[count++] = argv[i];
-            }
-        } else {
-            words[count++] = word;
-        }
-    }
-    words[count] = NULL;
-    return count;
-}
-
 static int parse(request *self, int argc, char **argv)
 {
     const option_entry entries[] = {
-        {"prompt", OPTION_TEXT, &self->prompt, 0, 0, NULL, "TEXT", "the text; also -p", NULL},
-        {"file", OPTION_TEXT, &self->file, 0, 0, NULL, "FILE", "a file with the text; also -f",
-         NULL},
+        {"prompt", OPTION_ANY, &self->prompt, 0, 0, NULL, "TEXT", "the text", NULL},
+        {"file", OPTION_TEXT, &self->file, 0, 0, NULL, "FILE", "a file with the text", NULL},
         {"bos", OPTION_FLAG, &self->begin, 0, 0, NULL, NULL, "put the model's begin token first",
          NULL},
         {0},
@@ -78,19 +46,10 @@ static int parse(request *self, int argc, char **argv)
         "hexadecimal: the bytes of all pieces in a row are the text again.\n",
         entries,
         1,
-        1};
-    char **words = malloc(((size_t)argc + 1) * sizeof *words);
-    static const char nothing[] = "";
-    bool empty = false;
-    int status;
-    if (words == NULL) {
-        terminal_error("out of memory");
-        return EXIT_FAILED;
-    }
-    status = options_parse(&self->parsed, &usage, long_words(argc, argv, words, &empty), words);
-    free(words); /* the texts themselves stay where they are */
+        1,
+        "p:prompt|f:file"};
+    int status = options_parse(&self->parsed, &usage, argc, argv);
     if (status != OPTIONS_GO_ON) return status;
-    if (empty && self->prompt == NULL) self->prompt = nothing;
     if (self->prompt == NULL || self->file == NULL) return OPTIONS_GO_ON;
     options_free(&self->parsed);
     return options_usage_error("tokenize", "-p and -f exclude each other");

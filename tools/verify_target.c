@@ -14,6 +14,12 @@
 /* The reference is compiled into the host under a prefix; its descriptors serve stage abi. */
 extern const tenon_provider_v1 tenon_reference_provider_v1;
 extern const tenon_qmatmul_v1 tenon_reference_qmatmul_v1;
+extern const tenon_embed_v1 tenon_reference_embed_v1;
+extern const tenon_rmsnorm_v1 tenon_reference_rmsnorm_v1;
+extern const tenon_attention_v1 tenon_reference_attention_v1;
+extern const tenon_gated_v1 tenon_reference_gated_v1;
+extern const tenon_add_v1 tenon_reference_add_v1;
+extern const tenon_argmax_v1 tenon_reference_argmax_v1;
 
 /* What the child is asked. */
 typedef struct question {
@@ -163,6 +169,12 @@ static int find_reference(verify_target *self)
     static const tenon_static_symbol symbols[] = {
         {"provider_v1", &tenon_reference_provider_v1},
         {"qmatmul_v1", &tenon_reference_qmatmul_v1},
+        {"embed_v1", &tenon_reference_embed_v1},
+        {"rmsnorm_v1", &tenon_reference_rmsnorm_v1},
+        {"attention_v1", &tenon_reference_attention_v1},
+        {"gated_v1", &tenon_reference_gated_v1},
+        {"add_v1", &tenon_reference_add_v1},
+        {"argmax_v1", &tenon_reference_argmax_v1},
     };
     snprintf(self->id, sizeof self->id, "reference");
     snprintf(self->version, sizeof self->version, "%s", TENON_VERSION);

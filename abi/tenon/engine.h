@@ -22,6 +22,7 @@
 #include <tenon/op/attention.h>
 #include <tenon/op/embed.h>
 #include <tenon/op/gated.h>
+#include <tenon/op/graph.h>
 #include <tenon/op/memory.h>
 #include <tenon/op/qmatmul.h>
 #include <tenon/op/rmsnorm.h>

@@ -1,6 +1,6 @@
 /* Stage abi: the rules of the border (SPEC.md section 1), each checked at the descriptors. */
-#include "abi_requests.h"
-#include "direct.h"
+#include "abi_operations.h"
+#include "device_memory.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -21,6 +21,18 @@
 typedef bool (*direct_check)(direct *self, conformance_result *result);
 /* A check that needs an open device. */
 typedef bool (*device_check)(direct *self, direct_device *on, conformance_result *result);
+/* One that needs a device, over one of the operations. */
+typedef bool (*operation_check)(direct *self, direct_device *on, sample_kind kind,
+                                conformance_result *result);
+
+/* What must hold of every case. */
+static void look_back(direct *self, conformance_result *result)
+{
+    if (atomic_load(&self->after_close) != 0)
+        conformance_fail(result, "a service of the host was called after close");
+    if (atomic_load(&self->spilled) != 0)
+        conformance_fail(result, "R5: a call wrote behind a struct of the size that it states");
+}
 
 static void run_direct(const conformance_target *target, direct_check check,
                        conformance_result *result)
@@ -28,24 +40,31 @@ static void run_direct(const conformance_target *target, direct_check check,
     direct self;
     if (!direct_load(&self, target, result)) return;
     if (check(&self, result) && result->outcome == 0) result->outcome = CONFORMANCE_PASSED;
-    if (atomic_load(&self.after_close) != 0)
-        conformance_fail(result, "a service of the host was called after close");
+    look_back(&self, result);
+    direct_unload(&self);
+}
+
+/* Exactly one of the two checks. */
+static void on_device(const conformance_target *target, device_check check,
+                      operation_check operation, sample_kind kind, conformance_result *result)
+{
+    direct self;
+    direct_device on;
+    bool good;
+    if (!direct_load(&self, target, result)) return;
+    if (direct_device_open(&self, &on, result)) {
+        good = check != NULL ? check(&self, &on, result) : operation(&self, &on, kind, result);
+        if (good && result->outcome == 0) result->outcome = CONFORMANCE_PASSED;
+        direct_device_close(&self, &on);
+        look_back(&self, result);
+    }
     direct_unload(&self);
 }
 
 static void run_device(const conformance_target *target, device_check check,
                        conformance_result *result)
 {
-    direct self;
-    direct_device on;
-    if (!direct_load(&self, target, result)) return;
-    if (direct_device_open(&self, &on, result)) {
-        if (check(&self, &on, result) && result->outcome == 0) result->outcome = CONFORMANCE_PASSED;
-        direct_device_close(&self, &on);
-        if (atomic_load(&self.after_close) != 0)
-            conformance_fail(result, "a service of the host was called after close");
-    }
-    direct_unload(&self);
+    on_device(target, check, NULL, SAMPLE_KINDS, result);
 }
 
 /* Every size stated, reserved fields zero, the id a name (R1, R2, R5, R7). */
@@ -302,6 +321,49 @@ DEVICE_CASE(reserved, abi_check_reserved)
 DEVICE_CASE(buffer_view, abi_check_buffer_view)
 DEVICE_CASE(release_pairs, abi_check_release_pairs)
 DEVICE_CASE(any_thread, abi_check_any_thread)
+DEVICE_CASE(ids_past_rows, abi_check_ids_past_rows)
+DEVICE_CASE(cache_pairs, abi_check_cache_pairs)
+DEVICE_CASE(cache_calls, abi_check_cache_calls)
+DEVICE_CASE(round_trips, device_memory_round_trips)
+DEVICE_CASE(too_much, device_memory_too_much)
+DEVICE_CASE(balance, device_memory_balance)
+DEVICE_CASE(chosen_token, device_memory_chosen_token)
+DEVICE_CASE(queues, device_memory_queues)
+
+/* The cases that every operation has; conformance_case.layout is the index. */
+static const struct {
+    const char *name;
+    operation_check check;
+    bool products; /* of qmatmul too: its other cases stand below */
+} operation_cases[] = {
+    {"abi/%s/sane", abi_check_sane, true},
+    {"abi/%s/reserved", abi_check_sample_reserved, false},
+    {"abi/%s/buffer-view", abi_check_foreign_buffer, false},
+    {"abi/memory/%s", device_memory_operation, true},
+};
+
+static void run_operation(const conformance_case *test, const conformance_target *target,
+                          conformance_result *result)
+{
+    on_device(target, NULL, operation_cases[test->layout].check, (sample_kind)test->format, result);
+}
+
+static bool add_operations(conformance_suite *suite)
+{
+    char name[80];
+    uint32_t kind, i;
+    for (kind = 0; kind < SAMPLE_KINDS; kind++)
+        for (i = 0; i < sizeof operation_cases / sizeof operation_cases[0]; i++) {
+            conformance_case *added;
+            if (kind == SAMPLE_QMATMUL && !operation_cases[i].products) continue;
+            snprintf(name, sizeof name, operation_cases[i].name, sample_name((sample_kind)kind));
+            added = conformance_add(suite, CONFORMANCE_ABI, run_operation, name);
+            if (added == NULL) return false;
+            added->format = kind;
+            added->layout = i;
+        }
+    return true;
+}
 
 bool conformance_add_abi(conformance_suite *suite)
 {
@@ -319,10 +381,18 @@ bool conformance_add_abi(conformance_suite *suite)
         {"abi/qmatmul/buffer-view", run_buffer_view},
         {"abi/qmatmul/release-pairs", run_release_pairs},
         {"abi/qmatmul/any-thread", run_any_thread},
+        {"abi/embed/ids-past-rows", run_ids_past_rows},
+        {"abi/attention/release-pairs", run_cache_pairs},
+        {"abi/attention/calls", run_cache_calls},
+        {"abi/memory/round-trips", run_round_trips},
+        {"abi/memory/too-much", run_too_much},
+        {"abi/memory/balance", run_balance},
+        {"abi/memory/chosen-token", run_chosen_token},
+        {"abi/memory/queues", run_queues},
     };
     size_t i;
     for (i = 0; i < sizeof cases / sizeof cases[0]; i++)
         if (conformance_add(suite, CONFORMANCE_ABI, cases[i].body, cases[i].name) == NULL)
             return false;
-    return true;
+    return add_operations(suite);
 }

@@ -22,6 +22,9 @@ void abi_request_free(abi_request *self, direct *on, direct_device *device);
 /* Is every byte of y still poison? */
 bool abi_request_untouched(const abi_request *self);
 
+/* Bytes of this process that lie in memory; 0 where that tells nothing. */
+uint64_t abi_resident_bytes(void);
+
 bool abi_check_unknown_values(direct *self, direct_device *on, conformance_result *result);
 bool abi_check_supports_prepare(direct *self, direct_device *on, conformance_result *result);
 bool abi_check_reserved(direct *self, direct_device *on, conformance_result *result);

@@ -21,6 +21,8 @@ static const shape shapes[] = {
 
 /* Everything of one history. Index [1]: the session under test, [0]: the reference. */
 typedef struct history {
+    const conformance_case *test;
+    const tenon_cache_desc *desc;
     const shape *of;
     const engine_side *engine;
     random_state *random;
@@ -31,7 +33,66 @@ typedef struct history {
     uint64_t tokens, pad; /* of the call on its way */
     guarded q;
     uint32_t step; /* for messages */
+    /* Where failures are saved: what the cache holds, as if it had come at once. */
+    guarded k, v, table;
+    uint64_t length;
 } history;
+
+/* Keeps what is appended. */
+static void remember(history *self, const guarded *k, const guarded *v, uint64_t tokens,
+                     uint64_t width, uint64_t stride)
+{
+    uint64_t s;
+    if (self->k.data != NULL)
+        for (s = 0; s < tokens; s++) {
+            memcpy(self->k.data + (self->length + s) * 4 * width, k->data + s * stride, 4 * width);
+            memcpy(self->v.data + (self->length + s) * 4 * width, v->data + s * stride, 4 * width);
+        }
+    self->length += tokens;
+}
+
+static void forget(history *self, uint64_t first, uint64_t count)
+{
+    const uint64_t row = 4 * self->of->kv_heads * self->of->head_size;
+    if (self->k.data != NULL) {
+        uint64_t rest = (self->length - first - count) * row;
+        memmove(self->k.data + first * row, self->k.data + (first + count) * row, rest);
+        memmove(self->v.data + first * row, self->v.data + (first + count) * row, rest);
+    }
+    self->length -= count;
+}
+
+/* How `tenon op` makes the request: over a cache that got its positions at once, which gives the same
+ * bits as one that had a history. */
+static void describe(const history *self, save_call *save)
+{
+    static const char *const pairings[] = {"none", "adjacent", "halves"};
+    const tenon_cache_desc *desc = self->desc;
+    const uint64_t kv = 4 * self->of->kv_heads * self->of->head_size * self->length;
+    const uint64_t width = self->of->heads * self->of->head_size;
+    size_t used;
+    save->operation = "attention";
+    snprintf(save->words, sizeof save->words,
+             " --tokens %" PRIu64 " --positions %" PRIu64 " --heads %" PRIu64 " --kv-heads %" PRIu64
+             " --head-size %" PRIu64 " --kv %s --scale=%.9g",
+             self->tokens, self->length, self->of->heads, self->of->kv_heads, self->of->head_size,
+             desc->type == TENON_CACHE_F16 ? "f16" : "f32", (double)self->scale);
+    used = strlen(save->words);
+    if (self->of->window != 0)
+        snprintf(save->words + used, sizeof save->words - used, " --window %" PRIu64,
+                 self->of->window);
+    used = strlen(save->words);
+    if (desc->pairing != TENON_ROPE_NONE)
+        snprintf(save->words + used, sizeof save->words - used, " --rope %s --rotary %" PRIu32,
+                 pairings[desc->pairing], desc->rotary);
+    save->parts[0] = (save_part){"k", self->k.data, 1, kv, 0};
+    save->parts[1] = (save_part){"v", self->v.data, 1, kv, 0};
+    save->parts[2] = (save_part){"q", self->q.data, self->tokens, 4 * width,
+                                 operation_stride(width, self->pad)};
+    save->parts[3] = (save_part){"table", self->table.data, 1, 4 * self->length * desc->rotary, 0};
+    save->part_count = desc->pairing != TENON_ROPE_NONE ? 4 : 3;
+    save->result = save->parts[2];
+}
 
 static tenon_queue *queue_of(const history *self, int tested)
 {
@@ -82,6 +143,7 @@ static bool append(history *self, uint64_t tokens)
         status[side] = tenon_append(queue_of(self, side), &call, &errors[side]);
     }
     if (good) good = both_good(self, status, errors, "append");
+    if (good) remember(self, &k, &v, tokens, width, operation_stride(width, pad));
     /* host memory is free again as soon as append returns */
     guarded_free(&k);
     guarded_free(&v);
@@ -119,8 +181,9 @@ static bool attend(history *self, uint64_t tokens)
     request.inputs[0] = &self->q;
     snprintf(request.what, sizeof request.what, "step %u, %" PRIu64 " rows", self->step, tokens);
     good = operation_floats(&self->q, request.y_bytes / 4, request.y_offset, self->random,
-                            self->kind, self->result) &&
-           operation_compare(&request, self->engine, self->result);
+                            self->kind, self->result);
+    if (good && self->test->save_dir != NULL) describe(self, &request.save);
+    good = good && operation_compare(&request, self->test, self->engine, self->result);
     guarded_free(&self->q);
     return good;
 }
@@ -152,7 +215,9 @@ static bool truncate(history *self, uint64_t length)
     for (side = 0; side < 2; side++)
         status[side] = tenon_cache_truncate(queue_of(self, side), self->cache[side], length,
                                             &errors[side]);
-    return both_good(self, status, errors, "truncate");
+    if (!both_good(self, status, errors, "truncate")) return false;
+    self->length = length;
+    return true;
 }
 
 static bool evict(history *self, uint64_t first, uint64_t count)
@@ -164,7 +229,9 @@ static bool evict(history *self, uint64_t first, uint64_t count)
     for (side = 0; side < 2; side++)
         status[side] = tenon_cache_evict(queue_of(self, side), self->cache[side], first, count,
                                          &errors[side]);
-    return both_good(self, status, errors, "evict");
+    if (!both_good(self, status, errors, "evict")) return false;
+    forget(self, first, count);
+    return true;
 }
 
 /* Goes on with copies of both caches, then with the originals: neither may have changed the other.
@@ -182,9 +249,11 @@ static bool on_clones(history *self)
                                          &errors[side]);
     good = both_good(self, status, errors, "clone");
     if (good) {
+        const uint64_t length = self->length;
         memcpy(self->cache, copies, sizeof copies);
         good = append(self, 2) && attend(self, 2);
         memcpy(self->cache, originals, sizeof originals);
+        self->length = length;
     }
     good = good && attend(self, 2);
     good = good && append(self, 1) && attend(self, 1);
@@ -225,23 +294,32 @@ static bool requests(const conformance_case *test, engine_side *engine, random_s
                      conformance_result *result)
 {
     const shape *of = &shapes[test->cols];
-    history self = {.of = of,
+    tenon_cache_desc desc = {TENON_HEAD(tenon_cache_desc), .kv_heads = of->kv_heads,
+                             .head_size = of->head_size,   .capacity = CAPACITY,
+                             .window = of->window,         .type = test->format,
+                             .pairing = test->layout,      .flags = TENON_CACHE_EVICTABLE};
+    const uint64_t kept = test->save_dir != NULL ? CAPACITY * of->kv_heads * of->head_size * 4 : 0;
+    history self = {.test = test,
+                    .desc = &desc,
+                    .of = of,
                     .engine = engine,
                     .random = random,
                     .result = result,
                     .kind = (data_kind)test->kind,
                     .scale = 1.0f / sqrtf((float)of->head_size)};
-    tenon_cache_desc desc = {TENON_HEAD(tenon_cache_desc), .kv_heads = of->kv_heads,
-                             .head_size = of->head_size,   .capacity = CAPACITY,
-                             .window = of->window,         .type = test->format,
-                             .pairing = test->layout,      .flags = TENON_CACHE_EVICTABLE};
     tenon_error error = {TENON_HEAD(tenon_error), .status = TENON_OK};
     guarded table = {0};
     int32_t status;
     bool good = false;
+    if (kept != 0 && (!guarded_make(&self.k, kept, 0) || !guarded_make(&self.v, kept, 0))) {
+        conformance_fail(result, "out of memory");
+        goto out;
+    }
     if (desc.pairing != TENON_ROPE_NONE) {
         desc.rotary = (uint32_t)(of->head_size / of->rotary_part / 2 * 2);
-        if (!make_table(&table, desc.rotary, result)) goto out;
+        if (!make_table(&table, desc.rotary, result) ||
+            (kept != 0 && !make_table(&self.table, desc.rotary, result)))
+            goto out;
         desc.table = (const float *)(void *)table.data;
         desc.table_bytes = table.bytes;
     }
@@ -265,6 +343,9 @@ out:
     tenon_cache_destroy(self.cache[0]);
     tenon_cache_destroy(self.cache[1]);
     guarded_free(&table);
+    guarded_free(&self.k);
+    guarded_free(&self.v);
+    guarded_free(&self.table);
     return good;
 }
 

@@ -6,13 +6,24 @@
 #include <stdio.h>
 #include <string.h>
 
+#define MARK 0xa7
+
 void direct_present(direct_struct *out, const void *from, size_t ours, uint32_t stated)
 {
-    memset(out, 0, sizeof *out);
+    memset(out, 0, stated);
+    memset((uint8_t *)out + stated, MARK, sizeof *out - stated);
     memcpy(out, from, ours < stated ? ours : stated);
-    out->words[0] = 0;
     out->error.struct_size = stated;
     out->error.abi_version = TENON_ABI_VERSION;
+}
+
+bool direct_kept(const direct_struct *presented, uint32_t stated)
+{
+    const uint8_t *bytes = (const uint8_t *)presented;
+    size_t i;
+    for (i = stated; i < sizeof *presented; i++)
+        if (bytes[i] != MARK) return false;
+    return true;
 }
 
 static void note_call(direct *self)
@@ -143,20 +154,19 @@ void direct_unload(direct *self)
     self->module = NULL;
 }
 
-/* An error in the stated size, and what came back in ours. */
-static direct_struct fresh_error(uint32_t stated)
+tenon_error *direct_error_give(direct_struct *box, const tenon_error *error, uint32_t stated)
 {
     const tenon_error empty = {TENON_HEAD(tenon_error), .status = TENON_OK};
-    direct_struct out;
-    direct_present(&out, &empty, sizeof empty, stated);
-    return out;
+    direct_present(box, &empty, sizeof empty, stated);
+    return error != NULL ? &box->error : NULL;
 }
 
-static void put_error(tenon_error *error, const direct_struct *from, uint32_t stated)
+void direct_error_take(direct *self, const direct_struct *box, tenon_error *error, uint32_t stated)
 {
-    size_t known = stated < sizeof *error ? stated : sizeof *error;
+    if (!direct_kept(box, stated)) atomic_fetch_add(&self->spilled, 1);
+    if (error == NULL) return;
     memset(error, 0, sizeof *error);
-    memcpy(error, from, known);
+    memcpy(error, box, stated < sizeof *error ? stated : sizeof *error);
     error->struct_size = sizeof *error;
     error->abi_version = TENON_ABI_VERSION;
     error->text[sizeof error->text - 1] = '\0';
@@ -164,12 +174,14 @@ static void put_error(tenon_error *error, const direct_struct *from, uint32_t st
 
 int32_t direct_open(direct *self, tenon_provider **out, tenon_error *error)
 {
-    direct_struct sized = fresh_error(self->module->provider.error_size);
+    const uint32_t stated = self->module->provider.error_size;
+    direct_struct sized;
     int32_t status;
     *out = NULL;
     atomic_store(&self->closed, false);
-    status = self->module->provider.open(&self->services.services, out, &sized.error);
-    put_error(error, &sized, self->module->provider.error_size);
+    status = self->module->provider.open(&self->services.services, out,
+                                         direct_error_give(&sized, error, stated));
+    direct_error_take(self, &sized, error, stated);
     return status;
 }
 
@@ -196,9 +208,9 @@ bool direct_device_open(direct *self, direct_device *out, conformance_result *re
                              error.text);
         return false;
     }
-    sized = fresh_error(functions->error_size);
-    status = functions->device_count(out->provider, &count, &sized.error);
-    put_error(&error, &sized, functions->error_size);
+    status = functions->device_count(out->provider, &count,
+                                     direct_error_give(&sized, &error, functions->error_size));
+    direct_error_take(self, &sized, &error, functions->error_size);
     if (status != TENON_OK) {
         conformance_fail(result, "device_count: status %d: %s", status, error.text);
         goto fail;
@@ -210,6 +222,7 @@ bool direct_device_open(direct *self, direct_device *out, conformance_result *re
     }
     direct_present(&info, &empty, sizeof empty, functions->device_info_size);
     status = functions->device_info(out->provider, self->target->device, &info.info, NULL);
+    if (!direct_kept(&info, functions->device_info_size)) atomic_fetch_add(&self->spilled, 1);
     memcpy(&out->info, &info,
            functions->device_info_size < sizeof out->info ? functions->device_info_size
                                                           : sizeof out->info);
@@ -218,10 +231,9 @@ bool direct_device_open(direct *self, direct_device *out, conformance_result *re
                         tenon_reason_text(out->info.unusable));
         goto fail;
     }
-    sized = fresh_error(functions->error_size);
     status = functions->device_open(out->provider, self->target->device, &out->device,
-                                    &sized.error);
-    put_error(&error, &sized, functions->error_size);
+                                    direct_error_give(&sized, &error, functions->error_size));
+    direct_error_take(self, &sized, &error, functions->error_size);
     if (status != TENON_OK || out->device == NULL) {
         if (engine_side_absent(error.reason))
             conformance_set(result, CONFORMANCE_SKIPPED, "%s", error.text);
@@ -231,8 +243,9 @@ bool direct_device_open(direct *self, direct_device *out, conformance_result *re
         goto fail;
     }
     if (functions->queue_open != NULL) {
-        sized = fresh_error(functions->error_size);
-        status = functions->queue_open(out->device, &out->queue, &sized.error);
+        status = functions->queue_open(out->device, &out->queue,
+                                       direct_error_give(&sized, &error, functions->error_size));
+        direct_error_take(self, &sized, &error, functions->error_size);
         if (status != TENON_OK || out->queue == NULL) {
             conformance_fail(result, "queue_open: status %d", status);
             goto fail;
@@ -262,12 +275,16 @@ int32_t direct_supports(direct *self, tenon_device *device, const tenon_weight_d
 {
     const tenon_qmatmul_v1 *functions = &self->module->qmatmul;
     const tenon_qmatmul_support empty = {TENON_HEAD(tenon_qmatmul_support), .prepared_bytes = 0};
-    direct_struct sized = fresh_error(functions->error_size), shape, answer;
+    direct_struct sized, shape, answer;
     int32_t status;
     direct_present(&shape, desc, sizeof *desc, functions->weight_desc_size);
     direct_present(&answer, &empty, sizeof empty, functions->support_size);
-    status = functions->supports(device, &shape.desc, &answer.support, &sized.error);
-    put_error(error, &sized, functions->error_size);
+    status = functions->supports(device, &shape.desc, &answer.support,
+                                 direct_error_give(&sized, error, functions->error_size));
+    direct_error_take(self, &sized, error, functions->error_size);
+    if (!direct_kept(&shape, functions->weight_desc_size) ||
+        !direct_kept(&answer, functions->support_size))
+        atomic_fetch_add(&self->spilled, 1);
     *out = empty;
     if (status == TENON_OK)
         memcpy(out, &answer,
@@ -279,13 +296,17 @@ int32_t direct_prepare(direct *self, tenon_device *device, const tenon_weight_de
                        const tenon_weight_data *data, tenon_prepared **out, tenon_error *error)
 {
     const tenon_qmatmul_v1 *functions = &self->module->qmatmul;
-    direct_struct sized = fresh_error(functions->error_size), shape, bytes;
+    direct_struct sized, shape, bytes;
     int32_t status;
     direct_present(&shape, desc, sizeof *desc, functions->weight_desc_size);
     direct_present(&bytes, data, sizeof *data, functions->weight_data_size);
     *out = NULL;
-    status = functions->prepare(device, &shape.desc, &bytes.data, out, &sized.error);
-    put_error(error, &sized, functions->error_size);
+    status = functions->prepare(device, &shape.desc, &bytes.data, out,
+                                direct_error_give(&sized, error, functions->error_size));
+    if (!direct_kept(&shape, functions->weight_desc_size) ||
+        !direct_kept(&bytes, functions->weight_data_size))
+        atomic_fetch_add(&self->spilled, 1);
+    direct_error_take(self, &sized, error, functions->error_size);
     return status;
 }
 
@@ -293,10 +314,12 @@ int32_t direct_run(direct *self, const direct_device *on, const tenon_qmatmul_ca
                    tenon_error *error)
 {
     const tenon_qmatmul_v1 *functions = &self->module->qmatmul;
-    direct_struct sized = fresh_error(functions->error_size), request;
+    direct_struct sized, request;
     int32_t status;
     direct_present(&request, call, sizeof *call, functions->call_size);
-    status = functions->run(on->device, on->queue, &request.call, &sized.error);
-    put_error(error, &sized, functions->error_size);
+    status = functions->run(on->device, on->queue, &request.call,
+                            direct_error_give(&sized, error, functions->error_size));
+    if (!direct_kept(&request, functions->call_size)) atomic_fetch_add(&self->spilled, 1);
+    direct_error_take(self, &sized, error, functions->error_size);
     return status;
 }

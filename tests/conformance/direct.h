@@ -12,7 +12,8 @@
 
 #define DIRECT_MAX_STRUCT 4096u
 
-/* A struct in the size that the provider states, zero-extended or cut. */
+/* A struct in the size that the provider states, zero-extended or cut; behind it marks that nobody
+ * may touch. */
 typedef union direct_struct {
     uint64_t words[DIRECT_MAX_STRUCT / 8];
     tenon_services services;
@@ -22,10 +23,21 @@ typedef union direct_struct {
     tenon_weight_data data;
     tenon_qmatmul_call call;
     tenon_qmatmul_support support;
+    tenon_memory_info memory;
+    tenon_embed_call embed;
+    tenon_rmsnorm_call rmsnorm;
+    tenon_gated_call gated;
+    tenon_add_call add;
+    tenon_argmax_call argmax;
+    tenon_cache_desc cache;
+    tenon_append_call append;
+    tenon_attention_call attention;
 } direct_struct;
 
 /* Fills *out with from (ours bytes), sized as stated. stated must be 8 to DIRECT_MAX_STRUCT. */
 void direct_present(direct_struct *out, const void *from, size_t ours, uint32_t stated);
+/* Are the marks behind a struct of this size as they were? */
+bool direct_kept(const direct_struct *presented, uint32_t stated);
 
 typedef struct direct {
     loader *found;
@@ -35,7 +47,13 @@ typedef struct direct {
     atomic_ullong log_lines, loops, config_reads;
     atomic_bool closed;        /* no provider of ours is open */
     atomic_ullong after_close; /* services called when they were dead */
+    atomic_ullong spilled;     /* calls that wrote behind a struct of the stated size (R5) */
 } direct;
+
+/* An error in the stated size, and afterwards what came back, put into ours. Both take NULL for a
+ * caller that does not care. */
+tenon_error *direct_error_give(direct_struct *box, const tenon_error *error, uint32_t stated);
+void direct_error_take(direct *self, const direct_struct *box, tenon_error *error, uint32_t stated);
 
 /* Loads the target's descriptors. False: the failure set, nothing left. */
 bool direct_load(direct *self, const conformance_target *target, conformance_result *result);

@@ -8,7 +8,10 @@
 #define ROWS 130u /* two blocks of rows where scales belong to them */
 
 typedef struct embedding {
+    const conformance_case *test;
     tenon_weight *weights[2]; /* [tested] */
+    const tenon_weight_desc *desc;
+    const tenon_weight_data *data;
     guarded ids;
     uint64_t tokens, cols, pad;
     float scale;
@@ -26,6 +29,30 @@ static int32_t call(void *context, tenon_session *session, bool tested, void *y,
         .y_row_stride = operation_stride(self->cols, self->pad),
         .scale = self->scale};
     return tenon_embed(tenon_session_queue(session), &request, error);
+}
+
+/* How `tenon op` makes the request. */
+static void describe(const embedding *self, save_call *save)
+{
+    const tenon_weight_desc *desc = self->desc;
+    tenon_format_info info;
+    if (!tenon_format_find(desc->format, &info)) return;
+    save->operation = "embed";
+    snprintf(save->words, sizeof save->words,
+             " --format %s --rows %u --cols %" PRIu64 " --tokens %" PRIu64 " --scale=%.9g",
+             info.text, ROWS, self->cols, self->tokens, (double)self->scale);
+    if (desc->layout != TENON_LAYOUT_NONE)
+        strcat(save->words,
+               desc->layout == TENON_LAYOUT_PLANAR ? " --layout planar" : " --layout pair");
+    if (desc->group_size != 0)
+        snprintf(save->words + strlen(save->words), sizeof save->words - strlen(save->words),
+                 " --group %" PRIu64, desc->group_size);
+    save->parts[0] = (save_part){"weights", self->data->weights, 1, self->data->weights_bytes, 0};
+    save->parts[1] = (save_part){"ids", self->ids.data, 1, self->ids.bytes, 0};
+    save->parts[2] = (save_part){"scales", self->data->scales, 1, self->data->scales_bytes, 0};
+    save->part_count = self->data->scales_bytes != 0 ? 3 : 2;
+    save->result = (save_part){NULL, NULL, self->tokens, 4 * self->cols,
+                               operation_stride(self->cols, self->pad)};
 }
 
 static bool lookups(embedding *self, engine_side *engine, random_state *random,
@@ -53,7 +80,8 @@ static bool lookups(embedding *self, engine_side *engine, random_state *random,
         request.input_count = 1;
         snprintf(request.what, sizeof request.what, "%" PRIu64 " tokens of %" PRIu64 " inputs",
                  self->tokens, self->cols);
-        good = operation_compare(&request, engine, result);
+        if (self->test->save_dir != NULL) describe(self, &request.save);
+        good = operation_compare(&request, self->test, engine, result);
         guarded_free(&self->ids);
         if (!good) return false;
     }
@@ -70,7 +98,7 @@ static bool over_weight(const conformance_case *test, engine_side *engine, rando
         TENON_HEAD(tenon_weight_desc),  .format = test->format, .layout = test->layout,
         .group_size = test->group_size, .rows = ROWS,           .cols = cols};
     tenon_weight_data data = {TENON_HEAD(tenon_weight_data), .lifetime = TENON_LIFETIME_STABLE};
-    embedding self = {.cols = cols};
+    embedding self = {.test = test, .desc = &desc, .data = &data, .cols = cols};
     guarded weights = {0}, scales = {0};
     uint64_t weights_bytes, scales_bytes;
     uint32_t reason;

@@ -120,6 +120,7 @@ bool engine_side_open(engine_side *self, const conformance_target *target, uint3
     bool good = false;
     int32_t status;
     memset(self, 0, sizeof *self);
+    self->target = target;
     self->threads = threads;
     if (config == NULL) {
         conformance_fail(result, "out of memory");

@@ -8,6 +8,7 @@ typedef struct engine_side {
     tenon_host *host;
     tenon_session *tested;    /* mode pin on the provider under test */
     tenon_session *reference; /* mode pin on the built-in reference */
+    const conformance_target *target;
     uint32_t threads;
     char last_log[240]; /* the last warning or error that the host said */
 } engine_side;

@@ -6,6 +6,7 @@
 #include "data.h"
 #include "engine_side.h"
 #include "memory.h"
+#include "save.h"
 
 #define OPERATION_INPUTS 4u
 
@@ -24,12 +25,14 @@ typedef struct operation_request {
     const guarded *inputs[OPERATION_INPUTS]; /* must be unchanged afterwards */
     uint32_t input_count;
     char what[160]; /* the shape, for messages */
+    save_call save; /* how the request is repeated; filled where the case has a save folder */
 } operation_request;
 
 /* Makes the request on both and compares. Counts it in result; declined ones are counted, must have
- * left y untouched, and return true. False: a difference or a failure, described in result. */
-bool operation_compare(const operation_request *request, const engine_side *engine,
-                       conformance_result *result);
+ * left y untouched, and return true. False: a difference or a failure, described in result, and
+ * saved where test has a save folder. */
+bool operation_compare(const operation_request *request, const conformance_case *test,
+                       const engine_side *engine, conformance_result *result);
 
 /* One run of a case's requests over one host. False: a failure stands in result. */
 typedef bool (*operation_body)(const conformance_case *test, engine_side *engine,

@@ -10,6 +10,7 @@ typedef enum rows_operation { ROWS_RMSNORM, ROWS_GATED, ROWS_ADD, ROWS_ARGMAX } 
 
 /* One request on its way; the arrays are the same for both sessions. */
 typedef struct rows {
+    const conformance_case *test;
     rows_operation operation;
     uint32_t activation;
     uint64_t tokens, groups, width, row; /* row: floats of one token */
@@ -80,6 +81,40 @@ static void make_ties(float *x, uint64_t count, random_state *random)
         memcpy(&x[i], &chosen[random_below(random, sizeof chosen / sizeof chosen[0])], 4);
 }
 
+/* How `tenon op` makes the request. */
+static void describe(const rows *self, save_call *save)
+{
+    static const struct {
+        const char *name, *first, *second;
+    } operations[] = {[ROWS_RMSNORM] = {"rmsnorm", "x", "w"},
+                      [ROWS_GATED] = {"gated", "gate", "up"},
+                      [ROWS_ADD] = {"add", "a", "b"},
+                      [ROWS_ARGMAX] = {"argmax", "x", NULL}};
+    static const char *const activations[] = {"", "silu", "gelu-tanh", "gelu-erf", "relu"};
+    const uint64_t stride = operation_stride(self->row, self->pad);
+    const save_part all = {NULL, self->first.data, self->tokens, 4 * self->row, stride};
+    size_t used;
+    save->operation = operations[self->operation].name;
+    snprintf(save->words, sizeof save->words, " --tokens %" PRIu64 " --width %" PRIu64,
+             self->tokens, self->width);
+    used = strlen(save->words);
+    if (self->operation == ROWS_RMSNORM)
+        snprintf(save->words + used, sizeof save->words - used, " --groups %" PRIu64 " --eps %.9g",
+                 self->groups, (double)self->eps);
+    if (self->operation == ROWS_GATED)
+        snprintf(save->words + used, sizeof save->words - used, " --act %s",
+                 activations[self->activation]);
+    save->parts[0] = save->parts[1] = save->result = all;
+    save->parts[0].option = operations[self->operation].first;
+    save->parts[1].option = operations[self->operation].second;
+    save->parts[1].data = self->second.data;
+    save->part_count = save->parts[1].option != NULL ? 2 : 1;
+    if (self->operation == ROWS_RMSNORM) /* one row of factors */
+        save->parts[1] = (save_part){"w", self->second.data, 1, 4 * self->width, 0};
+    if (self->operation == ROWS_ARGMAX)
+        save->result = (save_part){NULL, NULL, 1, 4 * self->tokens, 0};
+}
+
 static bool one(rows *self, data_kind kind, uint32_t offset, const engine_side *engine,
                 random_state *random, conformance_result *result)
 {
@@ -99,7 +134,8 @@ static bool one(rows *self, data_kind kind, uint32_t offset, const engine_side *
     snprintf(request.what, sizeof request.what,
              "%" PRIu64 " tokens, %" PRIu64 " groups, width %" PRIu64 ", pad %" PRIu64,
              self->tokens, self->groups, self->width, self->pad);
-    good = operation_compare(&request, engine, result);
+    if (self->test->save_dir != NULL) describe(self, &request.save);
+    good = operation_compare(&request, self->test, engine, result);
 out:
     guarded_free(&self->first);
     guarded_free(&self->second);
@@ -112,7 +148,8 @@ static bool requests(const conformance_case *test, engine_side *engine, random_s
     static const uint64_t widths[] = {1,  2,  7,   8,   15,  16,  17,   31,   32,
                                       33, 64, 127, 128, 129, 576, 1536, 2048, 4099};
     static const uint64_t tokens[] = {1, 2, 3, 9};
-    rows self = {.operation = (rows_operation)test->format, .activation = test->layout};
+    rows self = {
+        .test = test, .operation = (rows_operation)test->format, .activation = test->layout};
     size_t w, t;
     for (w = 0; w < sizeof widths / sizeof widths[0]; w++)
         for (t = 0; t < sizeof tokens / sizeof tokens[0]; t++) {

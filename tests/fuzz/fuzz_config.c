@@ -41,7 +41,7 @@ static void parse_line(const uint8_t *data, size_t size)
         {"text", OPTION_TEXT, &text, 0, 0, NULL, "T", "", NULL},
         {0},
     };
-    const option_usage usage = {"fuzz", "", "", entries, 0, 4};
+    const option_usage usage = {"fuzz", "", "", entries, 0, 4, "n:number|t:text"};
     options parsed;
     size_t at = 0;
     int count = 1;

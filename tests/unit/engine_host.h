@@ -32,6 +32,12 @@ struct tenon_cache {
     bool lost;
 };
 
+struct tenon_buffer {
+    char *bytes;
+    uint64_t size;
+    bool lost, kept; /* what it held; a write makes it good again. kept: the host has a copy */
+};
+
 static struct {
     uint64_t calls;   /* on a queue, so far */
     uint64_t fail_at; /* the call with this number (from 1) fails; 0: none */
@@ -40,7 +46,11 @@ static struct {
     uint64_t times;
     uint64_t weights, caches, cache_at; /* alive; caches: creation number cache_at fails */
     uint64_t cache_makes, most_tokens;
+    bool capture;              /* graphs are captured; else they only could be made call by call */
+    uint64_t graphs, launches; /* alive, made */
     struct tenon_cache *live[256];
+    struct tenon_buffer *buffers[256];
+    uint64_t buffer_count, buffer_makes, buffer_at; /* creation number buffer_at fails */
 } machine;
 
 static struct tenon_session the_session;
@@ -62,12 +72,90 @@ static int32_t count_call(tenon_error *error)
     }
     for (i = 0; machine.status == TENON_LOST && i < 256; i++)
         if (machine.live[i] != NULL) machine.live[i]->lost = true;
+    for (i = 0; machine.status == TENON_LOST && i < 256; i++)
+        if (machine.buffers[i] != NULL && !machine.buffers[i]->kept)
+            machine.buffers[i]->lost = true;
     return refuse(error, machine.status);
 }
 
+static char *memory_of(const tenon_view *view)
+{
+    const struct tenon_buffer *buffer = view->buffer;
+    must((view->host != NULL) != (buffer != NULL));
+    if (buffer == NULL) return (char *)view->host + view->offset;
+    must(view->offset <= buffer->size && view->bytes <= buffer->size - view->offset);
+    return buffer->bytes + view->offset;
+}
+
+/* An input: what was lost must not be read. */
 static void *at(const tenon_view *view)
 {
-    return (char *)view->host + view->offset;
+    must(view->buffer == NULL || !((struct tenon_buffer *)view->buffer)->lost);
+    return memory_of(view);
+}
+
+/* An output. */
+static void *to(const tenon_view *view)
+{
+    struct tenon_buffer *buffer = view->buffer;
+    if (buffer != NULL) buffer->lost = buffer->kept = false;
+    return memory_of(view);
+}
+
+int32_t tenon_buffer_create(tenon_session *session, uint64_t bytes, tenon_buffer **out,
+                            tenon_error *error)
+{
+    tenon_buffer *made;
+    size_t i = 0;
+    must(session == &the_session && bytes > 0 && bytes % 4 == 0);
+    machine.buffer_makes++;
+    if (machine.buffer_at != 0 && machine.buffer_makes == machine.buffer_at)
+        return refuse(error, TENON_NOMEM);
+    made = calloc(1, sizeof *made);
+    must(made != NULL);
+    made->bytes = malloc((size_t)bytes);
+    must(made->bytes != NULL);
+    memset(made->bytes, 0xff, (size_t)bytes); /* NaN: what nobody wrote shows */
+    made->size = bytes;
+    while (i < 256 && machine.buffers[i] != NULL) i++;
+    must(i < 256);
+    machine.buffers[i] = made;
+    machine.buffer_count++;
+    *out = made;
+    return TENON_OK;
+}
+
+void tenon_buffer_destroy(tenon_buffer *buffer)
+{
+    size_t i = 0;
+    if (buffer == NULL) return;
+    while (machine.buffers[i] != buffer) must(++i < 256);
+    machine.buffers[i] = NULL;
+    machine.buffer_count--;
+    free(buffer->bytes);
+    free(buffer);
+}
+
+int32_t tenon_buffer_write(tenon_queue *queue, tenon_buffer *buffer, uint64_t offset,
+                           const void *from, uint64_t bytes, tenon_error *error)
+{
+    (void)error;
+    must(queue == &the_queue && offset + bytes <= buffer->size);
+    memcpy(buffer->bytes + offset, from, (size_t)bytes);
+    buffer->lost = false;
+    buffer->kept = true;
+    return TENON_OK;
+}
+
+/* Where late failures show. */
+int32_t tenon_buffer_read(tenon_queue *queue, tenon_buffer *buffer, uint64_t offset, void *into,
+                          uint64_t bytes, tenon_error *error)
+{
+    must(queue == &the_queue && offset + bytes <= buffer->size);
+    if (!buffer->kept && count_call(error) != TENON_OK) return machine.status;
+    must(!buffer->lost);
+    memcpy(into, buffer->bytes + offset, (size_t)bytes);
+    return TENON_OK;
 }
 
 tenon_queue *tenon_session_queue(tenon_session *session)
@@ -106,11 +194,47 @@ int32_t tenon_weight_info(tenon_weight *weight, tenon_weight_information *out, t
     return TENON_OK;
 }
 
-int32_t tenon_embed(tenon_queue *queue, const tenon_embed_call *call, tenon_error *error)
+/* ---- graphs: a tape of calls, made again at each launch ---- */
+
+enum { ON_EMBED, ON_RMSNORM, ON_QMATMUL, ON_GATED, ON_ADD, ON_ARGMAX, ON_APPEND, ON_ATTENTION };
+
+typedef struct taped {
+    int kind;
+    union {
+        tenon_embed_call embed;
+        tenon_rmsnorm_call rmsnorm;
+        tenon_qmatmul_call qmatmul;
+        tenon_gated_call gated;
+        tenon_add_call add;
+        tenon_argmax_call argmax;
+        tenon_append_call append;
+        tenon_attention_call attention;
+    } call;
+} taped;
+
+struct tenon_graph {
+    taped calls[256];
+    size_t count;
+};
+static tenon_graph *tape;
+
+/* true: the call went to the tape. */
+static bool taking(int kind, const void *call, size_t size)
+{
+    if (tape == NULL) return false;
+    must(tape->count < 256);
+    tape->calls[tape->count].kind = kind;
+    memcpy(&tape->calls[tape->count++].call, call, size);
+    return true;
+}
+#define TAKE(kind) \
+    if (taking((kind), call, sizeof *call)) return TENON_OK
+
+static int32_t do_embed(tenon_queue *queue, const tenon_embed_call *call, tenon_error *error)
 {
     const tenon_weight *w = call->weight;
     const uint32_t *ids = at(&call->ids);
-    float *y = at(&call->y);
+    float *y = to(&call->y);
     uint64_t s, i;
     int32_t status = count_call(error);
     must(queue == &the_queue);
@@ -122,10 +246,10 @@ int32_t tenon_embed(tenon_queue *queue, const tenon_embed_call *call, tenon_erro
     return TENON_OK;
 }
 
-int32_t tenon_rmsnorm(tenon_queue *queue, const tenon_rmsnorm_call *call, tenon_error *error)
+static int32_t do_rmsnorm(tenon_queue *queue, const tenon_rmsnorm_call *call, tenon_error *error)
 {
     const float *x = at(&call->x), *w = at(&call->w);
-    float *y = at(&call->y);
+    float *y = to(&call->y);
     uint64_t group, i, n = call->width;
     int32_t status = count_call(error);
     (void)queue;
@@ -140,7 +264,7 @@ int32_t tenon_rmsnorm(tenon_queue *queue, const tenon_rmsnorm_call *call, tenon_
     return TENON_OK;
 }
 
-int32_t tenon_qmatmul(tenon_queue *queue, const tenon_qmatmul_call *call, tenon_error *error)
+static int32_t do_qmatmul(tenon_queue *queue, const tenon_qmatmul_call *call, tenon_error *error)
 {
     const float *x = at(&call->x);
     uint32_t n;
@@ -150,7 +274,7 @@ int32_t tenon_qmatmul(tenon_queue *queue, const tenon_qmatmul_call *call, tenon_
     if (status != TENON_OK) return status;
     for (n = 0; n < call->output_count; n++) {
         const tenon_weight *w = call->outputs[n].weight;
-        float *y = at(&call->outputs[n].y);
+        float *y = to(&call->outputs[n].y);
         must(call->x_row_stride == 4 * w->cols);
         must(call->outputs[n].y.bytes >= 4 * call->tokens * w->rows);
         for (s = 0; s < call->tokens; s++)
@@ -164,10 +288,10 @@ int32_t tenon_qmatmul(tenon_queue *queue, const tenon_qmatmul_call *call, tenon_
     return TENON_OK;
 }
 
-int32_t tenon_gated(tenon_queue *queue, const tenon_gated_call *call, tenon_error *error)
+static int32_t do_gated(tenon_queue *queue, const tenon_gated_call *call, tenon_error *error)
 {
     const float *gate = at(&call->gate), *up = at(&call->up);
-    float *y = at(&call->y);
+    float *y = to(&call->y);
     uint64_t i;
     int32_t status = count_call(error);
     (void)queue;
@@ -177,10 +301,10 @@ int32_t tenon_gated(tenon_queue *queue, const tenon_gated_call *call, tenon_erro
     return TENON_OK;
 }
 
-int32_t tenon_add(tenon_queue *queue, const tenon_add_call *call, tenon_error *error)
+static int32_t do_add(tenon_queue *queue, const tenon_add_call *call, tenon_error *error)
 {
     const float *a = at(&call->a), *b = at(&call->b);
-    float *y = at(&call->y);
+    float *y = to(&call->y);
     uint64_t i;
     int32_t status = count_call(error);
     (void)queue;
@@ -190,10 +314,10 @@ int32_t tenon_add(tenon_queue *queue, const tenon_add_call *call, tenon_error *e
     return TENON_OK;
 }
 
-int32_t tenon_argmax(tenon_queue *queue, const tenon_argmax_call *call, tenon_error *error)
+static int32_t do_argmax(tenon_queue *queue, const tenon_argmax_call *call, tenon_error *error)
 {
     const float *x = at(&call->x);
-    uint32_t *y = at(&call->y), best = TENON_ARGMAX_NONE;
+    uint32_t *y = to(&call->y), best = TENON_ARGMAX_NONE;
     uint64_t i;
     int32_t status = count_call(error);
     (void)queue;
@@ -287,7 +411,7 @@ int32_t tenon_cache_evict(tenon_queue *queue, tenon_cache *cache, uint64_t first
     return TENON_OK;
 }
 
-int32_t tenon_append(tenon_queue *queue, const tenon_append_call *call, tenon_error *error)
+static int32_t do_append(tenon_queue *queue, const tenon_append_call *call, tenon_error *error)
 {
     tenon_cache *cache = call->cache;
     uint64_t row = cache->desc.kv_heads * cache->desc.head_size;
@@ -337,11 +461,12 @@ static void attend(const tenon_cache *cache, const float *q, uint64_t position, 
         for (i = 0; i < size; i++) y[i] += weight[t] / sum * cache->v[t * row + group * size + i];
 }
 
-int32_t tenon_attention(tenon_queue *queue, const tenon_attention_call *call, tenon_error *error)
+static int32_t do_attention(tenon_queue *queue, const tenon_attention_call *call,
+                            tenon_error *error)
 {
     const tenon_cache *cache = call->cache;
     const float *q = at(&call->q);
-    float *y = at(&call->y);
+    float *y = to(&call->y);
     uint64_t size = cache->desc.head_size, s, h;
     int32_t status = count_call(error);
     (void)queue;
@@ -354,6 +479,118 @@ int32_t tenon_attention(tenon_queue *queue, const tenon_attention_call *call, te
                    h / (call->heads / cache->desc.kv_heads), call->scale,
                    y + (s * call->heads + h) * size);
     return TENON_OK;
+}
+
+int32_t tenon_embed(tenon_queue *queue, const tenon_embed_call *call, tenon_error *error)
+{
+    TAKE(ON_EMBED);
+    return do_embed(queue, call, error);
+}
+
+int32_t tenon_rmsnorm(tenon_queue *queue, const tenon_rmsnorm_call *call, tenon_error *error)
+{
+    TAKE(ON_RMSNORM);
+    return do_rmsnorm(queue, call, error);
+}
+
+int32_t tenon_qmatmul(tenon_queue *queue, const tenon_qmatmul_call *call, tenon_error *error)
+{
+    TAKE(ON_QMATMUL);
+    return do_qmatmul(queue, call, error);
+}
+
+int32_t tenon_gated(tenon_queue *queue, const tenon_gated_call *call, tenon_error *error)
+{
+    TAKE(ON_GATED);
+    return do_gated(queue, call, error);
+}
+
+int32_t tenon_add(tenon_queue *queue, const tenon_add_call *call, tenon_error *error)
+{
+    TAKE(ON_ADD);
+    return do_add(queue, call, error);
+}
+
+int32_t tenon_argmax(tenon_queue *queue, const tenon_argmax_call *call, tenon_error *error)
+{
+    TAKE(ON_ARGMAX);
+    return do_argmax(queue, call, error);
+}
+
+int32_t tenon_append(tenon_queue *queue, const tenon_append_call *call, tenon_error *error)
+{
+    TAKE(ON_APPEND);
+    return do_append(queue, call, error);
+}
+
+int32_t tenon_attention(tenon_queue *queue, const tenon_attention_call *call, tenon_error *error)
+{
+    TAKE(ON_ATTENTION);
+    return do_attention(queue, call, error);
+}
+
+int32_t tenon_graph_begin(tenon_queue *queue, tenon_error *error)
+{
+    (void)error;
+    must(queue == &the_queue && tape == NULL);
+    tape = calloc(1, sizeof *tape);
+    must(tape != NULL);
+    return TENON_OK;
+}
+
+int32_t tenon_graph_end(tenon_queue *queue, tenon_graph **out, tenon_error *error)
+{
+    (void)queue;
+    (void)error;
+    must(tape != NULL && tape->count > 0);
+    *out = tape;
+    tape = NULL;
+    machine.graphs++;
+    return TENON_OK;
+}
+
+void tenon_graph_abort(tenon_queue *queue)
+{
+    (void)queue;
+    free(tape);
+    tape = NULL;
+}
+
+void tenon_graph_destroy(tenon_graph *graph)
+{
+    if (graph == NULL) return;
+    machine.graphs--;
+    free(graph);
+}
+
+int32_t tenon_graph_info(tenon_graph *graph, tenon_graph_information *out, tenon_error *error)
+{
+    (void)error;
+    out->calls = graph->count;
+    out->captured = machine.capture;
+    return TENON_OK;
+}
+
+int32_t tenon_graph_launch(tenon_queue *queue, tenon_graph *graph, tenon_error *error)
+{
+    int32_t status = TENON_OK;
+    size_t i;
+    must(machine.capture && tape == NULL);
+    machine.launches++;
+    for (i = 0; i < graph->count && status == TENON_OK; i++) {
+        const taped *one = &graph->calls[i];
+        switch (one->kind) {
+        case ON_EMBED: status = do_embed(queue, &one->call.embed, error); break;
+        case ON_RMSNORM: status = do_rmsnorm(queue, &one->call.rmsnorm, error); break;
+        case ON_QMATMUL: status = do_qmatmul(queue, &one->call.qmatmul, error); break;
+        case ON_GATED: status = do_gated(queue, &one->call.gated, error); break;
+        case ON_ADD: status = do_add(queue, &one->call.add, error); break;
+        case ON_ARGMAX: status = do_argmax(queue, &one->call.argmax, error); break;
+        case ON_APPEND: status = do_append(queue, &one->call.append, error); break;
+        default: status = do_attention(queue, &one->call.attention, error); break;
+        }
+    }
+    return status;
 }
 
 #endif

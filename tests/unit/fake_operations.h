@@ -39,6 +39,7 @@ static inline int32_t fake_operate(tenon_device *handle, tenon_device_queue *que
         memset((unsigned char *)y->host + y->offset, 0x5a, (size_t)y->bytes / 2);
     if (misbehave && self->op_mode) fesetround(FE_UPWARD);
     if (misbehave && self->op_status != 0) status = fake_answer(self, self->op_status, error);
+    self->works++;
     self->in_run--;
     return status;
 }
@@ -49,17 +50,29 @@ static inline int32_t fake_operate(tenon_device *handle, tenon_device_queue *que
                                           const tenon_##name##_call *given, tenon_error *error) \
     { \
         tenon_##name##_call call = *given; \
-        int32_t status = fake_operate(handle, queue, &given->y, given->struct_size, error); \
+        int32_t status; \
+        if (fake_records(handle, FAKE_CALL_##name, given, sizeof *given, &status, error)) \
+            return status; \
+        FAKE_VIEWS_##name; \
+        status = fake_operate(handle, queue, &call.y, given->struct_size, error); \
         if (status != TENON_OK) return status; \
         call.struct_size = sizeof call; \
         FAKE_OBJECT_##name; \
-        return tenon_reference_##name##_v1.run(fake_reference(handle), NULL, &call, error); \
+        status = tenon_reference_##name##_v1.run(fake_reference(handle), NULL, &call, error); \
+        fake_spoil_late(((fake_device *)(void *)handle)->owner, &call.y); \
+        return status; \
     }
 #define FAKE_OBJECT_embed call.weight = ((fake_prepared *)call.weight)->reference
 #define FAKE_OBJECT_rmsnorm (void)0
 #define FAKE_OBJECT_gated (void)0
 #define FAKE_OBJECT_add (void)0
 #define FAKE_OBJECT_argmax (void)0
+#define FAKE_PLACE(view) fake_place(((fake_device *)(void *)handle)->owner, &call.view)
+#define FAKE_VIEWS_embed FAKE_PLACE(ids), FAKE_PLACE(y)
+#define FAKE_VIEWS_rmsnorm FAKE_PLACE(x), FAKE_PLACE(w), FAKE_PLACE(y)
+#define FAKE_VIEWS_gated FAKE_PLACE(gate), FAKE_PLACE(up), FAKE_PLACE(y)
+#define FAKE_VIEWS_add FAKE_PLACE(a), FAKE_PLACE(b), FAKE_PLACE(y)
+#define FAKE_VIEWS_argmax FAKE_PLACE(x), FAKE_PLACE(y)
 FAKE_SIMPLE(embed)
 FAKE_SIMPLE(rmsnorm)
 FAKE_SIMPLE(gated)
@@ -94,21 +107,33 @@ static void TENON_CALL fake_cache_free(tenon_device *handle, tenon_device_cache 
 }
 
 static int32_t TENON_CALL fake_append(tenon_device *handle, tenon_device_queue *queue,
-                                      const tenon_append_call *call, tenon_error *error)
+                                      const tenon_append_call *given, tenon_error *error)
 {
-    int32_t status = fake_operate(handle, queue, NULL, call->struct_size, error);
+    tenon_append_call call = *given;
+    int32_t status;
+    if (fake_records(handle, FAKE_CALL_APPEND, given, sizeof *given, &status, error)) return status;
+    FAKE_PLACE(k);
+    FAKE_PLACE(v);
+    status = fake_operate(handle, queue, NULL, given->struct_size, error);
     return status != TENON_OK
                ? status
-               : tenon_reference_attention_v1.append(fake_reference(handle), NULL, call, error);
+               : tenon_reference_attention_v1.append(fake_reference(handle), NULL, &call, error);
 }
 
 static int32_t TENON_CALL fake_attention(tenon_device *handle, tenon_device_queue *queue,
-                                         const tenon_attention_call *call, tenon_error *error)
+                                         const tenon_attention_call *given, tenon_error *error)
 {
-    int32_t status = fake_operate(handle, queue, &call->y, call->struct_size, error);
-    return status != TENON_OK
-               ? status
-               : tenon_reference_attention_v1.run(fake_reference(handle), NULL, call, error);
+    tenon_attention_call call = *given;
+    int32_t status;
+    if (fake_records(handle, FAKE_CALL_ATTENTION, given, sizeof *given, &status, error))
+        return status;
+    FAKE_PLACE(q);
+    FAKE_PLACE(y);
+    status = fake_operate(handle, queue, &call.y, given->struct_size, error);
+    if (status == TENON_OK)
+        status = tenon_reference_attention_v1.run(fake_reference(handle), NULL, &call, error);
+    fake_spoil_late(((fake_device *)(void *)handle)->owner, &call.y);
+    return status;
 }
 
 static int32_t TENON_CALL fake_length(tenon_device *handle, const tenon_device_cache *cache,
@@ -160,6 +185,96 @@ static int32_t TENON_CALL fake_cache_bytes(tenon_device *handle, const tenon_dev
     return tenon_reference_attention_v1.bytes(fake_reference(handle), cache, bytes, error);
 }
 
+/* ---- graphs ---- */
+
+static int32_t TENON_CALL fake_graph_begin(tenon_device *handle, tenon_device_queue *queue,
+                                           tenon_error *error)
+{
+    fake_state *self = ((fake_device *)(void *)handle)->owner;
+    (void)queue;
+    if (self->begin_status != 0) return fake_answer(self, self->begin_status, error);
+    if (self->recording != NULL) abort(); /* the host's fault */
+    self->recording = calloc(1, sizeof *self->recording);
+    if (self->recording == NULL) abort();
+    self->recording->owner = self;
+    return TENON_OK;
+}
+
+static void TENON_CALL fake_graph_abort(tenon_device *handle, tenon_device_queue *queue)
+{
+    fake_state *self = ((fake_device *)(void *)handle)->owner;
+    (void)queue;
+    free(self->recording);
+    self->recording = NULL;
+}
+
+static int32_t TENON_CALL fake_graph_end(tenon_device *handle, tenon_device_queue *queue,
+                                         tenon_device_graph **out, tenon_error *error)
+{
+    fake_state *self = ((fake_device *)(void *)handle)->owner;
+    if (self->recording == NULL) abort();
+    if (self->end_status != 0) {
+        fake_graph_abort(handle, queue);
+        *out = NULL;
+        return self->end_status == FAKE_NULL ? TENON_OK
+                                             : fake_answer(self, self->end_status, error);
+    }
+    *out = (tenon_device_graph *)(void *)self->recording;
+    self->recording = NULL;
+    self->graphs_now++;
+    return TENON_OK;
+}
+
+static int32_t TENON_CALL fake_graph_launch(tenon_device *handle, tenon_device_queue *queue,
+                                            tenon_device_graph *opaque, tenon_error *error)
+{
+    fake_state *self = ((fake_device *)(void *)handle)->owner;
+    const fake_graph_of_calls *graph = (const fake_graph_of_calls *)(void *)opaque;
+    int32_t status = TENON_OK;
+    int i;
+    if (self->recording != NULL || graph->owner != self) abort();
+    if (self->launch_status != 0) return fake_answer(self, self->launch_status, error);
+    self->launches++;
+    for (i = 0; i < graph->count && status == TENON_OK; i++) {
+        switch (graph->kinds[i]) {
+        case FAKE_CALL_QMATMUL:
+            status = fake_run(handle, queue, &graph->calls[i].qmatmul, error);
+            break;
+        case FAKE_CALL_embed:
+            status = fake_embed(handle, queue, &graph->calls[i].embed, error);
+            break;
+        case FAKE_CALL_rmsnorm:
+            status = fake_rmsnorm(handle, queue, &graph->calls[i].rmsnorm, error);
+            break;
+        case FAKE_CALL_gated:
+            status = fake_gated(handle, queue, &graph->calls[i].gated, error);
+            break;
+        case FAKE_CALL_add: status = fake_add(handle, queue, &graph->calls[i].add, error); break;
+        case FAKE_CALL_argmax:
+            status = fake_argmax(handle, queue, &graph->calls[i].argmax, error);
+            break;
+        case FAKE_CALL_APPEND:
+            status = fake_append(handle, queue, &graph->calls[i].append, error);
+            break;
+        default: status = fake_attention(handle, queue, &graph->calls[i].attention, error); break;
+        }
+    }
+    return status;
+}
+
+static void TENON_CALL fake_graph_release(tenon_device *handle, tenon_device_graph *opaque)
+{
+    fake_state *self = ((fake_device *)(void *)handle)->owner;
+    if (opaque == NULL) return;
+    self->graphs_now--;
+    free(opaque);
+}
+
+static const tenon_graph_v1 fake_graph_v1 = {
+    TENON_HEAD(tenon_graph_v1),   .error_size = sizeof(tenon_error), .begin = fake_graph_begin,
+    .end = fake_graph_end,        .abort = fake_graph_abort,         .launch = fake_graph_launch,
+    .release = fake_graph_release};
+
 static tenon_embed_v1 fake_embed_v1[FAKES];
 static tenon_rmsnorm_v1 fake_rmsnorm_v1[FAKES];
 static tenon_gated_v1 fake_gated_v1[FAKES];
@@ -200,6 +315,10 @@ static inline uint64_t fake_add_operations(int n, tenon_static_symbol *symbols, 
                                                 .bytes = fake_cache_bytes};
     if ((self->offers & FAKE_ATTENTION) != 0)
         symbols[count++] = (tenon_static_symbol){"attention_v1", &fake_attention_v1[n]};
+    if ((self->offers & FAKE_MEMORY) != 0)
+        symbols[count++] = (tenon_static_symbol){"memory_v1", &fake_memory_v1};
+    if ((self->offers & FAKE_GRAPH) != 0)
+        symbols[count++] = (tenon_static_symbol){"graph_v1", &fake_graph_v1};
     return count;
 }
 

@@ -32,6 +32,8 @@ extern const tenon_qmatmul_v1 tenon_reference_qmatmul_v1;
 #define FAKE_ADD 8u
 #define FAKE_ARGMAX 16u
 #define FAKE_ATTENTION 32u
+#define FAKE_MEMORY 64u
+#define FAKE_GRAPH 128u
 #define FAKE_NULL 1000
 #define FAKE_DEVICES 8
 
@@ -93,7 +95,21 @@ typedef struct fake_state {
     uint64_t create_good;       /* ... after so many good ones */
     uint64_t length_lie;        /* length answers so many more */
     bool evict_null;            /* attention_v1 lacks a function */
+    /* knobs: memory */
+    int32_t alloc_status; /* what making a buffer answers, FAKE_NULL: OK with NULL ... */
+    uint64_t alloc_good;  /* ... after so many good ones */
+    int32_t write_status, read_status, copy_status;
+    int32_t late_status; /* what reads and fences answer once late_from pieces of work are done */
+    uint64_t late_from;
+    /* knobs: graphs */
+    int32_t begin_status, end_status, launch_status; /* FAKE_NULL for end: OK with NULL */
+    unsigned record_decline; /* declines the call of this number in a recording; 0: none */
+    struct fake_graph_of_calls *recording;
     /* counted */
+    atomic_ullong launches;
+    atomic_uint graphs_now;
+    atomic_ullong allocs, writes, reads, copies, fences, works, buffer_views;
+    atomic_uint buffers_now;
     atomic_ullong op_runs, creates;
     atomic_uint caches_now;
     atomic_uint opens, closes, device_opens, device_closes, queue_opens, queue_closes;
@@ -315,6 +331,10 @@ static void TENON_CALL fake_spoil_worker(void *context, uint64_t index, uint32_t
     }
 }
 
+#include "fake_memory.h"
+
+#include "fake_graph.h"
+
 static int32_t TENON_CALL fake_run(tenon_device *handle, tenon_device_queue *queue,
                                    const tenon_qmatmul_call *given, tenon_error *error)
 {
@@ -327,6 +347,10 @@ static int32_t TENON_CALL fake_run(tenon_device *handle, tenon_device_queue *que
     uint32_t i;
     bool misbehave;
     (void)queue;
+    if (fake_records(handle, FAKE_CALL_QMATMUL, given, sizeof *given, &status, error)) {
+        self->in_run--;
+        return status;
+    }
     while (at_once > most && !atomic_compare_exchange_weak(&self->in_run_most, &most, at_once))
         continue;
     memcpy(&call, given, given->struct_size < sizeof call ? given->struct_size : sizeof call);
@@ -334,6 +358,9 @@ static int32_t TENON_CALL fake_run(tenon_device *handle, tenon_device_queue *que
     self->size_seen = given->struct_size;
     self->outputs_seen = call.output_count;
     if (self->during != NULL) self->during(self->during_context);
+    fake_place(self, &call.x);
+    for (i = 0; i < call.output_count; i++) fake_place(self, &call.outputs[i].y);
+    self->works++;
     misbehave = number >= self->run_from && (self->run_until == 0 || number <= self->run_until) &&
                 call.tokens >= self->fail_tokens;
     if (self->decline_groups && call.output_count > 1) {
@@ -357,6 +384,7 @@ static int32_t TENON_CALL fake_run(tenon_device *handle, tenon_device_queue *que
             call.outputs[i].weight = ((fake_prepared *)call.outputs[i].weight)->reference;
         status = tenon_reference_qmatmul_v1.run(device->reference, NULL, &call, error);
     }
+    for (i = 0; i < call.output_count; i++) fake_spoil_late(self, &call.outputs[i].y);
     self->in_run--;
     return status;
 }
@@ -384,8 +412,8 @@ static tenon_qmatmul_v1 fake_qmatmul[FAKES];
 static inline int32_t fake_register(tenon_host *host, int n, tenon_error *error)
 {
     const fake_state *self = &fake[n];
-    tenon_static_symbol symbols[8] = {{"provider_v1", &fake_descriptor[n]},
-                                      {"qmatmul_v1", &fake_qmatmul[n]}};
+    tenon_static_symbol symbols[10] = {{"provider_v1", &fake_descriptor[n]},
+                                       {"qmatmul_v1", &fake_qmatmul[n]}};
     uint64_t count = fake_add_operations(n, symbols, 2);
     int32_t (*const opens[FAKES])(const tenon_services *, tenon_provider **, tenon_error *) = {
         fake_open_0, fake_open_1, fake_open_2, fake_open_3};
@@ -429,7 +457,8 @@ static inline bool fake_balanced(int n)
     const fake_state *self = &fake[n];
     return self->opens == self->closes && self->device_opens == self->device_closes &&
            self->queue_opens == self->queue_closes && self->prepared_now == 0 &&
-           self->caches_now == 0;
+           self->caches_now == 0 && self->buffers_now == 0 && self->graphs_now == 0 &&
+           self->recording == NULL;
 }
 
 #endif

@@ -423,12 +423,14 @@ START_TEST(embedding_rows_equal_the_reference)
                 }
                 for (n = 0; n < TOKENS; n++) ids[n] = (uint32_t)(random_u64() % ROWS);
                 ids[0] = ROWS - 1;
+                ids[3] = turn % 2 == 0 ? ROWS : UINT32_MAX; /* past the weight: a row of NaN */
                 data.weights = bytes[0];
                 data.weights_bytes = size[0];
                 data.scales = size[1] != 0 ? bytes[1] : NULL;
                 data.scales_bytes = size[1];
                 data.lifetime = TENON_LIFETIME_COPY;
                 embed(&reference, &desc, &data, ids, TOKENS, factor, want);
+                ck_assert(isnan(want[3 * cols]) && isnan(want[4 * cols - 1]));
                 for (l = 0; l < link_count; l++) {
                     embed(&links[l], &desc, &data, ids, TOKENS, factor, have);
                     same(names[l], info.text, have, want, TOKENS * cols);

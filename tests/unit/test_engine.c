@@ -120,6 +120,16 @@ static void close_model(model *self)
     model_close(self);
     ck_assert_uint_eq(machine.weights, 0);
     ck_assert_uint_eq(machine.caches, 0);
+    ck_assert_uint_eq(machine.buffer_count, 0);
+    ck_assert_uint_eq(machine.graphs, 0);
+}
+
+/* Feeds, and brings the logits of what follows to the host. NULL: none are wanted. */
+static bool feed(engine *self, const uint32_t *ids, size_t count, float *logits,
+                 engine_fault *fault)
+{
+    return engine_feed(self, ids, count, logits != NULL, fault) &&
+           (logits == NULL || engine_logits(self, logits, fault));
 }
 
 static const engine_options usual = {
@@ -140,15 +150,14 @@ static bool live(engine *self, float *logits, engine_fault *fault)
 {
     uint32_t ids[STEPS], i;
     for (i = 0; i < STEPS; i++) ids[i] = (i * 7 + 3) % VOCABULARY;
-    if (!engine_feed(self, ids, 9, logits, fault) ||
-        !engine_feed(self, ids + 9, 1, logits, fault) || !engine_truncate(self, 7, fault) ||
-        !engine_feed(self, ids + 10, 6, logits, fault))
+    if (!feed(self, ids, 9, logits, fault) || !feed(self, ids + 9, 1, logits, fault) ||
+        !engine_truncate(self, 7, fault) || !feed(self, ids + 10, 6, logits, fault))
         return false;
     for (i = 16; i < 26; i++) /* runs over 16 positions */
-        if (!engine_feed(self, ids + i, 1, logits + i * VOCABULARY, fault)) return false;
+        if (!feed(self, ids + i, 1, logits + i * VOCABULARY, fault)) return false;
     return engine_evict(self, 3, 2, fault) &&
            engine_truncate(self, 9, fault) && /* behind an eviction: a trace of its own */
-           engine_feed(self, ids + 26, 4, logits + 26 * VOCABULARY, fault);
+           feed(self, ids + 26, 4, logits + 26 * VOCABULARY, fault);
 }
 
 static void check_same(const float *a, const float *b)
@@ -178,10 +187,11 @@ static uint64_t live_well(const model *of)
 }
 
 /* Loses all caches at one call, in turn at every single one (TENON_LONG) or at some of all kinds. */
-static void lose_everywhere(const char *kind, uint64_t times)
+static void lose_everywhere(const char *kind, uint64_t times, bool capture)
 {
     model *of = open_model(kind);
     uint64_t calls = live_well(of), n;
+    machine.capture = capture;
     ck_assert_uint_gt(calls, 500);
     for (n = 1; n <= calls; n += getenv("TENON_LONG") != NULL ? 1 : 11) {
         engine_fault fault;
@@ -205,19 +215,19 @@ static void lose_everywhere(const char *kind, uint64_t times)
 
 START_TEST(lost_once_llama)
 {
-    lose_everywhere("llama", 1);
+    lose_everywhere("llama", 1, _i == 1);
 }
 END_TEST
 
 START_TEST(lost_once_gemma3)
 {
-    lose_everywhere("gemma3", 1);
+    lose_everywhere("gemma3", 1, _i == 1);
 }
 END_TEST
 
 START_TEST(lost_while_replayed)
 {
-    lose_everywhere("llama", 3);
+    lose_everywhere("llama", 3, _i == 1);
 }
 END_TEST
 
@@ -247,24 +257,26 @@ START_TEST(failed_step_leaves_no_trace)
     uint64_t calls, n;
     engine_fault fault;
     engine *self = open_engine(of);
-    size_t length;
+    size_t length, fresh = _i == 1 ? 1 : 4;
+    machine.capture = _i == 1; /* one token: as one */
     for (i = 0; i < 12; i++) ids[i] = i * 3 % VOCABULARY;
-    ck_assert(engine_feed(self, ids, 8, NULL, &fault));
+    ck_assert(feed(self, ids, 8, NULL, &fault));
     machine.calls = 0;
-    ck_assert(engine_feed(self, ids + 8, 4, wanted, &fault));
+    ck_assert(engine_feed(self, ids + 8, fresh, true, &fault));
     calls = machine.calls;
+    ck_assert(engine_logits(self, wanted, &fault));
     for (n = 1; n <= calls; n++) {
         ck_assert(engine_truncate(self, 8, &fault));
         machine.calls = 0;
         machine.fail_at = n;
         machine.status = TENON_NOMEM;
-        ck_assert(!engine_feed(self, ids + 8, 4, logits, &fault));
+        ck_assert(!engine_feed(self, ids + 8, fresh, true, &fault));
         ck_assert_int_eq(fault.kind, FAULT_CALL);
         ck_assert_ptr_nonnull(strstr(fault.text, "made to fail"));
         engine_tokens(self, &length);
         ck_assert_uint_eq(length, 8);
         machine.fail_at = 0;
-        ck_assert_msg(engine_feed(self, ids + 8, 4, logits, &fault), "%s", fault.text);
+        ck_assert_msg(feed(self, ids + 8, fresh, logits, &fault), "%s", fault.text);
         ck_assert_int_eq(memcmp(logits, wanted, sizeof wanted), 0);
     }
     engine_close(self);
@@ -299,12 +311,12 @@ START_TEST(wrong_use)
     fixed.shift = false;
     self = engine_open(of, &fixed, &fault);
     ck_assert_ptr_nonnull(self);
-    ck_assert(!engine_feed(self, &bad, 1, got, &fault));
+    ck_assert(!feed(self, &bad, 1, got, &fault));
     ck_assert_int_eq(fault.kind, FAULT_USE);
-    ck_assert(engine_feed(self, ids, 16, got, &fault));
-    ck_assert(!engine_feed(self, ids, 1, got, &fault));
+    ck_assert(feed(self, ids, 16, got, &fault));
+    ck_assert(!feed(self, ids, 1, got, &fault));
     ck_assert_int_eq(fault.kind, FAULT_USE);
-    ck_assert(engine_feed(self, ids, 0, got, &fault));
+    ck_assert(feed(self, ids, 0, got, &fault));
     ck_assert(!engine_evict(self, 10, 7, &fault));
     ck_assert_int_eq(fault.kind, FAULT_USE);
     engine_tokens(self, &length);
@@ -320,14 +332,139 @@ START_TEST(logits_that_are_no_numbers)
     engine *self = open_engine(of);
     engine_fault fault;
     uint32_t id = 1, best = 0;
-    float *norm = of->norms;
-    uint64_t i;
-    for (i = 0; i < of->norm_count; i++) norm[i] = NAN;
-    ck_assert(!engine_feed(self, &id, 1, got, &fault));
+    const float not_a_number = NAN;
+    uint64_t at;
+    for (at = 0; at < of->norm_bytes; at += sizeof not_a_number)
+        ck_assert_int_eq(
+            tenon_buffer_write(&the_queue, of->norms, at, &not_a_number, sizeof not_a_number, NULL),
+            TENON_OK);
+    ck_assert(engine_feed(self, &id, 1, true, &fault));
+    ck_assert(!engine_logits(self, got, &fault));
     ck_assert_int_eq(fault.kind, FAULT_NOT_FINITE);
-    for (i = 0; i < VOCABULARY; i++) got[i] = NAN;
-    ck_assert(!engine_largest(self, got, &best, &fault));
+    ck_assert(!engine_largest(self, &best, &fault));
     ck_assert_int_eq(fault.kind, FAULT_NOT_FINITE);
+    engine_close(self);
+    close_model(of);
+}
+END_TEST
+
+/* Logits are there behind a feed that asked for them, and only there. */
+START_TEST(logits_when_asked_for)
+{
+    model *of = open_model("llama");
+    engine *self = open_engine(of);
+    engine_fault fault;
+    uint32_t ids[3] = {1, 2, 3}, best = 0, wanted = 0, i;
+    ck_assert(!engine_logits(self, got, &fault));
+    ck_assert_int_eq(fault.kind, FAULT_USE);
+    ck_assert(engine_feed(self, ids, 3, false, &fault));
+    ck_assert(!engine_largest(self, &best, &fault));
+    ck_assert_int_eq(fault.kind, FAULT_USE);
+    ck_assert(engine_feed(self, ids, 3, true, &fault));
+    ck_assert(engine_logits(self, got, &fault));
+    for (i = 1; i < VOCABULARY; i++)
+        if (got[i] > got[wanted]) wanted = i;
+    ck_assert(engine_largest(self, &best, &fault));
+    ck_assert_uint_eq(best, wanted);
+    ck_assert(engine_truncate(self, 5, &fault));
+    ck_assert(!engine_largest(self, &best, &fault));
+    ck_assert_int_eq(fault.kind, FAULT_USE);
+    engine_close(self);
+    close_model(of);
+}
+END_TEST
+
+/* What fails late shows when an answer is wanted: the history is replayed, the answer is the same. */
+START_TEST(lost_when_asked)
+{
+    model *of = open_model("llama");
+    engine *self = open_engine(of);
+    engine_fault fault;
+    uint32_t ids[12], best = 0, wanted = 0, i;
+    for (i = 0; i < 12; i++) ids[i] = i * 5 % VOCABULARY;
+    ck_assert(engine_feed(self, ids, 12, true, &fault));
+    ck_assert(engine_logits(self, right, &fault));
+    ck_assert(engine_largest(self, &wanted, &fault));
+    machine.status = TENON_LOST;
+    machine.calls = 0;
+    machine.fail_at = 1;
+    ck_assert_msg(engine_largest(self, &best, &fault), "%s", fault.text);
+    ck_assert_uint_eq(best, wanted);
+    ck_assert_uint_eq(engine_replays(self), 1);
+    machine.calls = 0;
+    ck_assert_msg(engine_logits(self, got, &fault), "%s", fault.text);
+    ck_assert_uint_eq(engine_replays(self), 2);
+    ck_assert_int_eq(memcmp(got, right, VOCABULARY * sizeof *got), 0);
+    engine_close(self);
+    close_model(of);
+}
+END_TEST
+
+START_TEST(buffers_that_cannot_be_made)
+{
+    model *of;
+    engine_fault fault;
+    uint64_t n, makes;
+    of = open_model("llama");
+    machine.buffer_makes = 0;
+    engine_close(open_engine(of));
+    makes = machine.buffer_makes;
+    ck_assert_uint_gt(makes, 10);
+    for (n = 1; n <= makes; n++) {
+        machine.buffer_makes = 0;
+        machine.buffer_at = n;
+        ck_assert_ptr_null(engine_open(of, &usual, &fault));
+        ck_assert_int_eq(fault.cause.status, TENON_NOMEM);
+        ck_assert_uint_eq(machine.buffer_count, 1); /* the model's */
+    }
+    machine.buffer_at = 0;
+    close_model(of);
+}
+END_TEST
+
+/* A step of one token is recorded once and launched; its argmax is there without asking. */
+START_TEST(decode_as_one)
+{
+    model *of = open_model("llama");
+    engine *self = open_engine(of);
+    engine_fault fault;
+    uint32_t id, wanted[12], i;
+    uint64_t calls;
+    for (i = 0, id = 3; i < 12; i++) {
+        ck_assert(engine_feed(self, &id, 1, true, &fault));
+        ck_assert(engine_logits(self, right + i * VOCABULARY, &fault));
+        ck_assert(engine_largest(self, &id, &fault));
+        wanted[i] = id;
+    }
+    ck_assert_uint_eq(machine.launches, 0);
+    engine_close(self);
+    machine.capture = true;
+    self = open_engine(of);
+    for (i = 0, id = 3; i < 12; i++) {
+        ck_assert(engine_feed(self, &id, 1, true, &fault));
+        ck_assert(engine_largest(self, &id, &fault));
+        ck_assert_uint_eq(id, wanted[i]);
+        ck_assert(engine_logits(self, got + i * VOCABULARY, &fault));
+        if (i == 6) { /* tokens in between that come by other ways */
+            uint32_t more[2] = {5, 6};
+            ck_assert(engine_feed(self, more, 2, true, &fault));
+            ck_assert(engine_truncate(self, 7, &fault));
+        }
+        ck_assert_uint_eq(machine.launches, i + 1);
+    }
+    check_same(got, right);
+    ck_assert_uint_eq(machine.graphs, 1);
+    /* lost when asked: replayed without it, then recorded anew */
+    calls = machine.calls;
+    machine.status = TENON_LOST;
+    machine.fail_at = calls + 1;
+    ck_assert(engine_largest(self, &id, &fault));
+    ck_assert_uint_eq(id, wanted[11]);
+    ck_assert_uint_eq(engine_replays(self), 1);
+    ck_assert_uint_eq(machine.graphs, 0);
+    machine.fail_at = 0;
+    ck_assert(engine_feed(self, &id, 1, true, &fault));
+    ck_assert_uint_eq(machine.launches, 13);
     engine_close(self);
     close_model(of);
 }
@@ -358,7 +495,7 @@ START_TEST(scored_rows)
     uint64_t calls, n;
     for (i = 0; i < 14; i++) {
         ids[i] = i * 5 % VOCABULARY;
-        ck_assert(engine_feed(self, ids + i, 1, right + i * VOCABULARY, &fault));
+        ck_assert(feed(self, ids + i, 1, right + i * VOCABULARY, &fault));
     }
     machine.calls = 0;
     for (n = 0, calls = 1; n <= calls; n++) {
@@ -473,14 +610,18 @@ int main(void)
     Suite *suite = suite_create("engine");
     TCase *tests = tcase_create("engine");
     tcase_set_timeout(tests, 240);
-    tcase_add_test(tests, lost_once_llama);
-    tcase_add_test(tests, lost_once_gemma3);
-    tcase_add_test(tests, lost_while_replayed);
+    tcase_add_loop_test(tests, lost_once_llama, 0, 2);
+    tcase_add_loop_test(tests, lost_once_gemma3, 0, 2);
+    tcase_add_loop_test(tests, lost_while_replayed, 0, 2);
     tcase_add_test(tests, lost_for_ever);
-    tcase_add_test(tests, failed_step_leaves_no_trace);
+    tcase_add_loop_test(tests, failed_step_leaves_no_trace, 0, 2);
     tcase_add_test(tests, caches_that_cannot_be_made);
     tcase_add_test(tests, wrong_use);
     tcase_add_test(tests, logits_that_are_no_numbers);
+    tcase_add_test(tests, logits_when_asked_for);
+    tcase_add_test(tests, lost_when_asked);
+    tcase_add_test(tests, buffers_that_cannot_be_made);
+    tcase_add_test(tests, decode_as_one);
     tcase_add_test(tests, scored_rows);
     tcase_add_test(tests, history_keeps_what_left_a_trace);
     tcase_add_test(tests, rotation_tables);

@@ -402,7 +402,7 @@ static const wrong wrongs[] = {
     {OP_EMBED, TENON_REASON_NULL_POINTER, e_ids},
     {OP_EMBED, TENON_REASON_SHORT_BUFFER, e_ids_short},
     {OP_EMBED, TENON_REASON_ALIGNMENT, e_ids_odd},
-    {OP_EMBED, TENON_REASON_NO_BUFFERS, e_buffer},
+    {OP_EMBED, TENON_REASON_UNKNOWN_VALUE, e_buffer},
     {OP_EMBED, TENON_REASON_STRIDE, e_stride},
     {OP_EMBED, TENON_REASON_SHORT_BUFFER, e_short},
     {OP_EMBED, TENON_REASON_OVERFLOW, e_huge},
@@ -445,7 +445,7 @@ static const wrong wrongs[] = {
     {OP_ARGMAX, TENON_REASON_RESERVED, m_reserved},
     {OP_ARGMAX, TENON_REASON_SHORT_BUFFER, m_short},
     {OP_ARGMAX, TENON_REASON_NULL_POINTER, m_x},
-    {OP_ARGMAX, TENON_REASON_NO_BUFFERS, m_buffer},
+    {OP_ARGMAX, TENON_REASON_UNKNOWN_VALUE, m_buffer},
     {OP_ARGMAX, TENON_REASON_OVERLAP, m_overlap},
 };
 

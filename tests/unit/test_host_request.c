@@ -91,12 +91,11 @@ START_TEST(wrong)
         break;
     case 11:
         call->x.buffer = self.x;
-        reason = TENON_REASON_NO_BUFFERS;
+        reason = TENON_REASON_UNKNOWN_VALUE;
         break;
     case 12:
-        call->outputs[0].y.host = NULL;
         call->outputs[0].y.buffer = self.y;
-        reason = TENON_REASON_NO_BUFFERS;
+        reason = TENON_REASON_UNKNOWN_VALUE;
         break;
     case 13:
         call->x.offset = 2;

@@ -86,6 +86,8 @@ def test_prompts(folder):
     assert document("-p", "abc", path)[0]["ids"] == [257, 99]
     assert document(path, "-p", "--json")[0]["pieces"] == list("--json")
     assert document(path, "-p", "-f")[0]["pieces"] == ["-", "f"]
+    assert document(path, "--prompt", "--")[0]["pieces"] == ["-", "-"]
+    assert document(path, "-p", "b", "-p", "a")[0]["ids"] == [97]
     assert json.loads(run("--json", "-p", "a", "--", path)[0])["ids"] == [97]
 
 
@@ -162,10 +164,13 @@ def test_refusals(folder):
 def test_usage(folder):
     path = model(folder)
     for words in ([], [path, "-p", "a", "-f", "b"], [path, "-p"], [path, "-f"], [path, path],
-                  [path, "-f", ""], [path, "--promt", "a"], [path, "-x"]):
+                  [path, "-f", ""], [path, "--promt", "a"], [path, "-x"], [path, "-prompt", "a"],
+                  [path, "-pa"], [path, "-n", "3"], ["--", path, "-p", "a"]):
         out, said = run(*words, code=USAGE)
         assert out == b"" and len(said.splitlines()) == 1, said
+    assert "--prompt TEXT" in run(path, "-p", code=USAGE)[1]
     assert b"tenon tokenize" in run("--help")[0]
+    assert b"  --prompt, -p TEXT " in run("--help")[0]
 
 
 def test_full_disk(folder):

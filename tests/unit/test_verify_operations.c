@@ -3,8 +3,10 @@
 #include <tests/conformance/runner.h>
 #include "runner.h"
 
+#include <stdlib.h>
 #include <string.h>
 #include <tenon/provider.h>
+#include <unistd.h>
 
 extern const tenon_provider_v1 tenon_reference_provider_v1;
 extern const tenon_qmatmul_v1 tenon_reference_qmatmul_v1;
@@ -169,13 +171,15 @@ SIMPLE(gated)
 SIMPLE(add)
 SIMPLE(argmax)
 
-static char last_detail[700];
+static char last_detail[700], last_repeat[3000];
+static const char *save_dir; /* of the next run; NULL: nothing is saved */
 
 static void keep(void *context, const conformance_report *report)
 {
     (void)context;
     if (report->result->outcome == CONFORMANCE_PASSED) return;
     snprintf(last_detail, sizeof last_detail, "%s: %s", report->name, report->result->detail);
+    snprintf(last_repeat, sizeof last_repeat, "%s", report->result->repeat);
 }
 
 /* Runs the cases that match over the faulty provider, with its first descriptors. */
@@ -190,7 +194,7 @@ static conformance_totals run_with(fault what, const char *filter, uint64_t desc
         .id = "faulty", .symbols = symbols, .symbol_count = descriptors};
     const conformance_run_options options = {
         .target = &target, .time_limit_ms = 100000, .reporter = keep};
-    conformance_suite suite = {.seed = 1};
+    conformance_suite suite = {.seed = 1, .save_dir = save_dir};
     conformance_totals totals;
     faulty_provider = tenon_reference_provider_v1;
     memcpy(faulty_provider.id, "faulty", 7);
@@ -202,7 +206,7 @@ static conformance_totals run_with(fault what, const char *filter, uint64_t desc
     faulty_attention_v1.truncate = faulty_truncate;
     faulty_attention_v1.clone = faulty_clone;
     faulty_attention_v1.bytes = faulty_bytes;
-    last_detail[0] = '\0';
+    last_detail[0] = last_repeat[0] = '\0';
     active = what;
     ck_assert(conformance_add_embed(&suite));
     ck_assert(conformance_add_rows(&suite));
@@ -287,6 +291,52 @@ START_TEST(what_one_operation_may_do_wrong)
 }
 END_TEST
 
+/* The files and the line: `tenon op` by the reference gives what was expected, and not what the
+ * faulty provider gave. */
+START_TEST(a_failing_request_is_saved)
+{
+    static const struct {
+        fault what;
+        const char *filter, *words;
+    } saved[] = {
+        {FAULT_ONE_BIT, "exact/embed/Q4_K/ordinary", "tenon op embed"},
+        {FAULT_ONE_BIT, "exact/embed/int4-group-planar/ordinary", "--layout planar --group 48"},
+        {FAULT_BATCH, "exact/embed/fp8-e4m3-b128/special", ".scales'"},
+        {FAULT_NO_EPS, "exact/rmsnorm/ordinary", "--eps"},
+        {FAULT_BATCH, "exact/rmsnorm/ordinary", "--groups 1"},
+        {FAULT_ONE_BIT, "exact/gated/gelu-tanh/tiny", "--act gelu-tanh"},
+        {FAULT_BATCH, "exact/gated/silu/special", "tenon op gated"},
+        {FAULT_BATCH, "exact/add/large-sums", "tenon op add"},
+        {FAULT_LAST_MAXIMUM, "exact/argmax/ties", "tenon op argmax"},
+        {FAULT_ONE_BIT, CACHE, "--rope halves --rotary 8"},
+        {FAULT_BATCH, "exact/attention/f32/unrotated/heads=9x3x64/window=0", "--kv f32"},
+        {FAULT_EVICTS_OTHERS, CACHE, "--positions 470"},
+        {FAULT_ONE_CACHE, "exact/attention/f16/adjacent/heads=4x2x64/window=0", "--positions 302"},
+    };
+    const char *tool = getenv("TENON_TOOL");
+    char folder[] = "/tmp/tenon-save-XXXXXX", command[4500], *provider;
+    ck_assert_ptr_nonnull(mkdtemp(folder));
+    save_dir = folder;
+    run_with(saved[_i].what, saved[_i].filter, ALL);
+    save_dir = NULL;
+    ck_assert_msg(strstr(last_repeat, saved[_i].words) != NULL, "%s: %s", last_detail, last_repeat);
+    provider = strstr(last_repeat, "--provider faulty:0");
+    ck_assert_msg(provider != NULL, "%s", last_repeat);
+    memcpy(provider, "--provider reference", 20); /* takes the space behind too */
+    memmove(provider + 21, provider + 20, strlen(provider + 20) + 1);
+    provider[20] = ' ';
+    if (tool != NULL) {
+        snprintf(command, sizeof command, "tenon() { \"%s\" \"$@\"; }; { %s; } >/dev/null", tool,
+                 last_repeat);
+        ck_assert_msg(system(command) == 0, "%s", command);
+        snprintf(command, sizeof command, "cd '%s' && ! cmp -s *.expected *.got", folder);
+        ck_assert_msg(system(command) == 0, "%s", command);
+    }
+    snprintf(command, sizeof command, "rm -r '%s'", folder);
+    ck_assert_int_eq(system(command), 0);
+}
+END_TEST
+
 START_TEST(names_are_unique)
 {
     conformance_suite suite = {.seed = 1};
@@ -312,6 +362,7 @@ int main(void)
     tcase_add_loop_test(tests, what_every_operation_may_do_wrong, 0, CASES);
     tcase_add_loop_test(tests, declined, 0, CASES);
     tcase_add_test(tests, what_one_operation_may_do_wrong);
+    tcase_add_loop_test(tests, a_failing_request_is_saved, 0, 13);
     suite_add_tcase(suite, tests);
     return runner_main(srunner_create(suite));
 }

@@ -36,12 +36,21 @@ def f32(value):
     return struct.unpack("<f", struct.pack("<f", value))[0]
 
 
+def _q8_0(values):
+    """One block of 32 values, rounded."""
+    scale = max(map(abs, values)) / 127
+    half = struct.unpack("<e", struct.pack("<e", scale))[0]
+    codes = [max(-127, min(127, round(v / half))) if half else 0 for v in values]
+    return struct.pack("<e32b", half, *codes)
+
+
 class Tiny:
     """Keys and tensors, to be changed by a test before write()."""
 
     def __init__(self, arch="llama", layers=2, width=32, heads=4, kv_heads=2, head=8, ffn=48,
-                 tied=True, seed=1, window=5):
+                 tied=True, seed=1, window=5, quantized=False):
         self.arch, self.random = arch, random.Random(seed)
+        self.quantized = quantized  # matrices to Q8_0; logits() computes with the exact values
         self.keys, self.tensors = {}, {}
         self.layers, self.width, self.heads, self.kv_heads = layers, width, heads, kv_heads
         self.head, self.ffn, self.window = head, ffn, window
@@ -98,12 +107,19 @@ class Tiny:
     def vector(self, name, count, low=0.5, high=1.5):
         self.tensors[name] = ([count], [f32(self.random.uniform(low, high)) for _ in range(count)])
 
+    def stored(self, shape, values):
+        """GGUF's type number and the bytes of a tensor."""
+        if not self.quantized or len(shape) < 2:
+            return 0, struct.pack(f"<{len(values)}f", *values)
+        return 8, b"".join(_q8_0(values[i:i + 32]) for i in range(0, len(values), 32))
+
     def write(self, path):
         data, records = b"", []
         for name, (shape, values) in self.tensors.items():
-            records.append(_text(name) + struct.pack(f"<I{len(shape)}QIQ", len(shape), *shape, 0,
+            kind, stored = self.stored(shape, values)
+            records.append(_text(name) + struct.pack(f"<I{len(shape)}QIQ", len(shape), *shape, kind,
                                                      len(data)))
-            data += struct.pack(f"<{len(values)}f", *values)
+            data += stored
             data += bytes(-len(data) % 32)
         head = b"GGUF" + struct.pack("<IQQ", 3, len(records), len(self.keys))
         head += b"".join(_text(name) + _value(value) for name, value in self.keys.items())

@@ -40,7 +40,7 @@ loader=() helper=() entry=$source/loader/windows_main.c
 for file in "$source"/loader/*.c; do
     case $(basename "$file") in
     posix* | windows_main.c) ;;
-    probe_main.c | probe_target.c | probe_test.c) helper+=("$file") ;;
+    probe_main.c | probe_operations.c | probe_target.c | probe_test.c) helper+=("$file") ;;
     *) loader+=("$file") ;;
     esac
 done

@@ -29,11 +29,17 @@ typedef struct engine engine;
 engine *engine_open(const model *of, const engine_options *options, engine_fault *fault);
 void engine_close(engine *self);
 
-/* Appends tokens. logits (may be NULL): [vocabulary], of what follows the last one. False with
- * *fault; the context is then as it was before the step that failed. FAULT_USE when a token is none
- * of the vocabulary's or there is no room; FAULT_NOT_FINITE when the logits are not finite. */
-bool engine_feed(engine *self, const uint32_t *ids, size_t count, float *logits,
-                 engine_fault *fault);
+/* Appends tokens. logits: also compute those of what follows the last one; they stay where they were
+ * made until they are asked for. False with *fault; the context is then as it was before the step
+ * that failed. FAULT_USE when a token is none of the vocabulary's or there is no room. */
+bool engine_feed(engine *self, const uint32_t *ids, size_t count, bool logits, engine_fault *fault);
+
+/* The logits that the last feed computed, [vocabulary]. FAULT_NOT_FINITE when they are not finite,
+ * FAULT_USE when there are none: not asked for, or the context was changed since. */
+bool engine_logits(engine *self, float *out, engine_fault *fault);
+/* The token of the largest of them, the first of equals, without bringing them to the host.
+ * FAULT_NOT_FINITE when none of them is a number. */
+bool engine_largest(engine *self, uint32_t *out, engine_fault *fault);
 
 /* Receives the logits behind token index of the ids given; false ends the walk, which is no
  * failure. */
@@ -41,9 +47,6 @@ typedef bool engine_row(void *context, size_t index, const float *logits);
 /* Appends tokens and hands out the logits behind each one from index first on. */
 bool engine_score(engine *self, const uint32_t *ids, size_t count, size_t first, engine_row *row,
                   void *context, engine_fault *fault);
-
-/* The token of the largest logit, the first of equals. */
-bool engine_largest(engine *self, const float *logits, uint32_t *out, engine_fault *fault);
 
 /* What the context holds, position by position. */
 const uint32_t *engine_tokens(const engine *self, size_t *count);

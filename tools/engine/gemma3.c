@@ -37,29 +37,31 @@ static bool describe(model *self, const model_source *source, engine_fault *faul
 
 static bool attend(step *s, const model_layer *l, tenon_cache *cache)
 {
+    const step_rooms *r = s->at;
     const model *m = s->model;
-    if (!step_norm(s, s->rows, 1, m->width, s->x, l->attention_norm, s->h) ||
-        !step_qkv(s, l, s->h) ||
-        !step_norm(s, s->rows, m->kv_heads, m->head_size, s->k, l->k_norm, s->k_normed) ||
-        !step_append(s, cache, s->k_normed, s->v))
+    if (!step_norm(s, s->rows, 1, m->width, r->x, l->attention_norm, r->h) ||
+        !step_qkv(s, l, r->h) ||
+        !step_norm(s, s->rows, m->kv_heads, m->head_size, r->k, l->k_norm, r->k_normed) ||
+        !step_append(s, cache, r->k_normed, r->v))
         return false;
     if (s->kept == 0) return true;
-    return step_norm(s, s->kept, m->heads, m->head_size, s->q, l->q_norm, s->q_normed) &&
-           step_attend(s, cache, s->q_normed, s->attended) &&
-           step_project(s, l, s->attended, s->projected) &&
-           step_norm(s, s->kept, 1, m->width, s->projected, l->post_attention_norm, s->h) &&
-           step_add(s, step_kept_x(s), s->h, s->y);
+    return step_norm(s, s->kept, m->heads, m->head_size, r->q, l->q_norm, r->q_normed) &&
+           step_attend(s, cache, r->q_normed, r->attended) &&
+           step_project(s, l, r->attended, r->projected) &&
+           step_norm(s, s->kept, 1, m->width, r->projected, l->post_attention_norm, r->h) &&
+           step_add(s, step_kept_x(s), r->h, r->y);
 }
 
 static bool layer(step *s, const model_layer *l, tenon_cache *cache)
 {
+    const step_rooms *r = s->at;
     const model *m = s->model;
     if (!attend(s, l, cache)) return false;
     if (s->kept == 0) return true;
-    return step_norm(s, s->kept, 1, m->width, s->y, l->ffn_norm, s->h) &&
-           step_gated(s, l, s->h, TENON_ACT_GELU_TANH, s->projected) &&
-           step_norm(s, s->kept, 1, m->width, s->projected, l->post_ffn_norm, s->h) &&
-           step_add(s, s->y, s->h, s->x);
+    return step_norm(s, s->kept, 1, m->width, r->y, l->ffn_norm, r->h) &&
+           step_gated(s, l, r->h, TENON_ACT_GELU_TANH, r->projected) &&
+           step_norm(s, s->kept, 1, m->width, r->projected, l->post_ffn_norm, r->h) &&
+           step_add(s, r->y, r->h, r->x);
 }
 
 const family family_gemma3 = {"gemma3", true, true, describe, layer};

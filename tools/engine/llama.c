@@ -13,16 +13,17 @@ static bool describe(model *self, const model_source *source, engine_fault *faul
 
 static bool layer(step *s, const model_layer *l, tenon_cache *cache)
 {
+    const step_rooms *r = s->at;
     const model *m = s->model;
-    if (!step_norm(s, s->rows, 1, m->width, s->x, l->attention_norm, s->h) ||
-        !step_qkv(s, l, s->h) || !step_append(s, cache, s->k, s->v))
+    if (!step_norm(s, s->rows, 1, m->width, r->x, l->attention_norm, r->h) ||
+        !step_qkv(s, l, r->h) || !step_append(s, cache, r->k, r->v))
         return false;
     if (s->kept == 0) return true;
-    return step_attend(s, cache, s->q, s->attended) && step_project(s, l, s->attended, s->h) &&
-           step_add(s, step_kept_x(s), s->h, s->y) &&
-           step_norm(s, s->kept, 1, m->width, s->y, l->ffn_norm, s->h) &&
-           step_gated(s, l, s->h, TENON_ACT_SILU, s->projected) &&
-           step_add(s, s->y, s->projected, s->x);
+    return step_attend(s, cache, r->q, r->attended) && step_project(s, l, r->attended, r->h) &&
+           step_add(s, step_kept_x(s), r->h, r->y) &&
+           step_norm(s, s->kept, 1, m->width, r->y, l->ffn_norm, r->h) &&
+           step_gated(s, l, r->h, TENON_ACT_SILU, r->projected) &&
+           step_add(s, r->y, r->projected, r->x);
 }
 
 const family family_llama = {"llama", false, false, describe, layer};

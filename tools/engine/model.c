@@ -15,7 +15,7 @@ typedef struct piece {
     uint64_t cols, rows; /* rows 0: a vector */
     uint32_t semantic;
     tenon_weight **weight; /* of a matrix, else: */
-    const float **vector;
+    tenon_view *vector;
     const char *alternative; /* when it is missing: share the weight of this name */
 } piece;
 
@@ -100,7 +100,7 @@ static piece *add(plan *work, int64_t layer, const char *name)
 
 /* Finds, checks and keeps one tensor. missing: NULL when it must be there. */
 static bool want(plan *work, int64_t layer, const char *name, uint64_t cols, uint64_t rows,
-                 uint32_t semantic, tenon_weight **weight, const float **vector, bool *missing)
+                 uint32_t semantic, tenon_weight **weight, tenon_view *vector, bool *missing)
 {
     piece *made = add(work, layer, name);
     if (made == NULL) return fault_memory(work->fault, "the list of tensors");
@@ -127,7 +127,7 @@ static bool want(plan *work, int64_t layer, const char *name, uint64_t cols, uin
 }
 
 static bool want_vector(plan *work, int64_t layer, const char *name, uint64_t count,
-                        const float **out)
+                        tenon_view *out)
 {
     return want(work, layer, name, count, 0, 0, NULL, out, NULL);
 }
@@ -218,18 +218,25 @@ static bool check_all_used(plan *work)
                      foreign, work->self->kind->architecture);
 }
 
+/* Checks a vector and puts it behind the others in the one buffer of them. */
 static bool make_vector(plan *work, const piece *from)
 {
     model *self = work->self;
-    float *to = self->norms + self->norm_count;
-    uint64_t i;
-    memcpy(to, from->tensor.data, (size_t)(from->cols * sizeof *to));
-    for (i = 0; i < from->cols; i++)
-        if (!isfinite(to[i]))
+    tenon_error error = {TENON_HEAD(tenon_error), .status = TENON_OK};
+    const unsigned char *data = from->tensor.data;
+    uint64_t i, bytes = from->cols * sizeof(float);
+    for (i = 0; i < from->cols; i++) {
+        float value;
+        memcpy(&value, data + i * sizeof value, sizeof value);
+        if (!isfinite(value))
             return fault_set(work->fault, FAULT_MODEL, "tensor '%s': value %llu is not finite",
                              from->name, (unsigned long long)i);
-    self->norm_count += from->cols;
-    *from->vector = to;
+    }
+    if (tenon_buffer_write(tenon_session_queue(self->session), self->norms, self->norm_bytes, data,
+                           bytes, &error) != TENON_OK)
+        return fault_call(work->fault, from->name, &error);
+    *from->vector = (tenon_view){.buffer = self->norms, .offset = self->norm_bytes, .bytes = bytes};
+    self->norm_bytes += bytes;
     return true;
 }
 
@@ -253,6 +260,7 @@ static bool make_weight(plan *work, const piece *from)
 static bool make_all(plan *work, model_progress *progress, void *context)
 {
     model *self = work->self;
+    tenon_error error = {TENON_HEAD(tenon_error), .status = TENON_OK};
     uint64_t vectors = 0, matrices = 0;
     size_t i;
     for (i = 0; i < work->count; i++) {
@@ -261,10 +269,11 @@ static bool make_all(plan *work, model_progress *progress, void *context)
         else
             matrices++;
     }
-    self->norms = malloc((size_t)vectors * sizeof *self->norms);
     self->weights = calloc((size_t)matrices, sizeof *self->weights);
-    if (self->norms == NULL || self->weights == NULL)
-        return fault_memory(work->fault, "the norms of the model");
+    if (self->weights == NULL) return fault_memory(work->fault, "the weights of the model");
+    if (tenon_buffer_create(self->session, vectors * sizeof(float), &self->norms, &error) !=
+        TENON_OK)
+        return fault_call(work->fault, "the norms of the model", &error);
     /* the small ones first: what is wrong with them is known at once */
     for (i = 0; i < work->count; i++)
         if (work->pieces[i].vector != NULL && !make_vector(work, &work->pieces[i])) return false;
@@ -277,11 +286,19 @@ static bool make_all(plan *work, model_progress *progress, void *context)
     return true;
 }
 
-static bool check_factors(plan *work)
+/* What the angles of long contexts are divided by: the host computes with them. */
+static bool take_factors(plan *work, const tenon_view *factors)
 {
-    const model *self = work->self;
+    model *self = work->self;
+    tenon_error error = {TENON_HEAD(tenon_error), .status = TENON_OK};
     uint64_t i;
-    for (i = 0; self->rope_factors != NULL && i < self->rotary / 2; i++)
+    if (factors->bytes == 0) return true;
+    self->rope_factors = malloc((size_t)factors->bytes);
+    if (self->rope_factors == NULL) return fault_memory(work->fault, "the factors of the rotation");
+    if (tenon_buffer_read(tenon_session_queue(self->session), factors->buffer, factors->offset,
+                          self->rope_factors, factors->bytes, &error) != TENON_OK)
+        return fault_call(work->fault, "rope_freqs.weight", &error);
+    for (i = 0; i < self->rotary / 2; i++)
         if (!(self->rope_factors[i] > 0.0f))
             return fault_set(work->fault, FAULT_MODEL,
                              "tensor 'rope_freqs.weight': value %llu is %g, wanted more than 0",
@@ -292,17 +309,18 @@ static bool check_factors(plan *work)
 static bool load(plan *work, model_progress *progress, void *context)
 {
     model *self = work->self;
+    tenon_view factors = {.bytes = 0};
     bool tied = false, plain;
     uint64_t i;
     if (!want_embedding(work, &tied)) return false;
     for (i = 0; i < self->layer_count; i++)
         if (!want_layer(work, i)) return false;
     if (self->rotary > 0 &&
-        !want(work, -1, "rope_freqs", self->rotary / 2, 0, 0, NULL, &self->rope_factors, &plain))
+        !want(work, -1, "rope_freqs", self->rotary / 2, 0, 0, NULL, &factors, &plain))
         return false;
     if (!check_all_used(work) || !make_all(work, progress, context)) return false;
     if (tied) self->output = self->embedding;
-    return check_factors(work);
+    return take_factors(work, &factors);
 }
 
 model *model_open(tenon_session *session, const model_source *source, model_progress *progress,
@@ -339,7 +357,8 @@ void model_close(model *self)
     if (self == NULL) return;
     for (i = 0; i < self->weight_count; i++) tenon_weight_destroy(self->weights[i]);
     free(self->weights);
-    free(self->norms);
+    free(self->rope_factors);
+    tenon_buffer_destroy(self->norms);
     free(self->layers);
     free(self);
 }

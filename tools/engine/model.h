@@ -47,8 +47,8 @@ typedef struct model_source {
 
 typedef struct model_layer {
     tenon_weight *q, *k, *v, *output, *gate, *up, *down;
-    /* norm weights, NULL where the family has none */
-    const float *attention_norm, *q_norm, *k_norm, *post_attention_norm, *ffn_norm, *post_ffn_norm;
+    /* norm weights, views of model.norms; empty where the family has none */
+    tenon_view attention_norm, q_norm, k_norm, post_attention_norm, ffn_norm, post_ffn_norm;
     bool local; /* sees the window only and rotates with local_base */
 } model_layer;
 
@@ -66,15 +66,15 @@ typedef struct model {
     float eps, attention_scale, embed_scale;
     double rope_base, rope_factor; /* global layers: base, and what angles are divided by */
     double local_base;             /* local layers, without a factor */
-    const float *rope_factors;     /* [rotary / 2], NULL: none */
+    float *rope_factors;           /* [rotary / 2], owned; NULL: none */
     /* weights */
     tenon_weight *embedding, *output; /* the same one when the output is tied */
-    const float *output_norm;
+    tenon_view output_norm;
     model_layer *layers;
     uint64_t weight_count; /* prepared ones */
     tenon_weight **weights;
-    float *norms; /* where all the norm weights are */
-    uint64_t norm_count, norm_capacity;
+    tenon_buffer *norms; /* where all the norm weights are, one behind the other */
+    uint64_t norm_bytes; /* written so far */
 } model;
 
 /* Told while weights are prepared, which may take seconds. */

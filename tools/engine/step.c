@@ -2,29 +2,23 @@
 #include "family.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-#define ALIGNMENT 64u
 #define OUTSIDE UINT64_MAX /* of all layers */
-
-static tenon_view view(const void *at, uint64_t count)
-{
-    return (tenon_view){.host = (void *)(uintptr_t)at, .bytes = count * sizeof(float)};
-}
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 
 typedef struct room {
-    float **at;
+    tenon_view *at;
     uint64_t width;
 } room;
 
-bool step_reserve(step *self, uint64_t capacity)
+#define ROOMS 13u
+
+static void list_rooms(const model *m, step_rooms *self, room out[ROOMS])
 {
-    const model *m = self->model;
-    uint64_t q = m->heads * m->head_size, kv = m->kv_heads * m->head_size, total = 0, i;
-    const room rooms[] = {
+    uint64_t q = m->heads * m->head_size, kv = m->kv_heads * m->head_size;
+    const room rooms[ROOMS] = {
         {&self->x, m->width},
         {&self->y, m->width},
         {&self->h, m->width},
@@ -39,33 +33,53 @@ bool step_reserve(step *self, uint64_t capacity)
         {&self->up, m->ffn_width},
         {&self->gated, m->ffn_width},
     };
-    char *at;
-    for (i = 0; i < sizeof rooms / sizeof rooms[0]; i++) {
+    memcpy(out, rooms, sizeof rooms);
+}
+
+static bool reserve(step *self, step_rooms *rooms, uint64_t capacity)
+{
+    tenon_error error = {TENON_HEAD(tenon_error), .status = TENON_OK};
+    room each[ROOMS];
+    size_t i;
+    list_rooms(self->model, rooms, each);
+    rooms->capacity = capacity;
+    for (i = 0; i < ROOMS; i++) {
+        tenon_buffer *made = NULL;
         uint64_t size;
-        if (!tenon_mul_u64(rooms[i].width * sizeof(float), capacity, &size) ||
-            !tenon_add_u64(size, ALIGNMENT, &size) || !tenon_add_u64(total, size, &total))
+        if (!tenon_mul_u64(each[i].width * sizeof(float), capacity, &size))
             return fault_memory(self->fault, "a step");
+        if (tenon_buffer_create(self->model->session, size, &made, &error) != TENON_OK)
+            return fault_call(self->fault, "the memory of a step", &error);
+        *each[i].at = (tenon_view){.buffer = made, .bytes = size};
     }
-    total = (total + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
-    if (total > SIZE_MAX) return fault_memory(self->fault, "a step");
-    step_release(self);
-    self->memory = aligned_alloc(ALIGNMENT, (size_t)total);
-    if (self->memory == NULL) return fault_memory(self->fault, "a step");
-    at = self->memory;
-    for (i = 0; i < sizeof rooms / sizeof rooms[0]; i++) {
-        uint64_t size = rooms[i].width * sizeof(float) * capacity;
-        *rooms[i].at = (float *)(void *)at;
-        at += (size + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
-    }
-    self->capacity = capacity;
     return true;
+}
+
+static void release(step *self, step_rooms *rooms)
+{
+    room each[ROOMS];
+    size_t i;
+    list_rooms(self->model, rooms, each);
+    for (i = 0; i < ROOMS; i++) tenon_buffer_destroy(each[i].at->buffer);
+    memset(rooms, 0, sizeof *rooms);
+}
+
+bool step_reserve(step *self, uint64_t capacity)
+{
+    return reserve(self, &self->one, 1) && (capacity == 1 || reserve(self, &self->many, capacity));
 }
 
 void step_release(step *self)
 {
-    free(self->memory);
-    self->memory = NULL;
-    self->capacity = 0;
+    release(self, &self->one);
+    release(self, &self->many);
+}
+
+void step_begin(step *self, uint64_t rows)
+{
+    self->rows = self->kept = rows;
+    self->layer = OUTSIDE;
+    self->at = rows == 1 ? &self->one : &self->many;
 }
 
 /* ---- operations ------------------------------------------------------------------------------ */
@@ -90,14 +104,14 @@ static bool end(step *self, const char *operation, uint64_t rows, uint64_t numbe
     return fault_call(self->fault, doing, error);
 }
 
-bool step_embed(step *self, const uint32_t *ids)
+bool step_embed(step *self, tenon_view ids)
 {
     const model *m = self->model;
     tenon_error error = {TENON_HEAD(tenon_error), .status = TENON_OK};
     tenon_embed_call call = {TENON_HEAD(tenon_embed_call), .weight = m->embedding};
     int32_t status;
-    call.ids = view(ids, self->rows);
-    call.y = view(self->x, self->rows * m->width);
+    call.ids = step_part(ids, 0, self->rows);
+    call.y = step_part(self->at->x, 0, self->rows * m->width);
     call.tokens = self->rows;
     call.y_row_stride = m->width * sizeof(float);
     call.scale = m->embed_scale;
@@ -106,16 +120,16 @@ bool step_embed(step *self, const uint32_t *ids)
     return end(self, "embed", self->rows, self->rows * (m->width + 1), status, &error);
 }
 
-bool step_norm(step *self, uint64_t rows, uint64_t groups, uint64_t width, const float *x,
-               const float *w, float *y)
+bool step_norm(step *self, uint64_t rows, uint64_t groups, uint64_t width, tenon_view x,
+               tenon_view w, tenon_view y)
 {
     tenon_error error = {TENON_HEAD(tenon_error), .status = TENON_OK};
     tenon_rmsnorm_call call = {TENON_HEAD(tenon_rmsnorm_call), .tokens = rows};
     uint64_t all = rows * groups * width;
     int32_t status;
-    call.x = view(x, all);
-    call.w = view(w, width);
-    call.y = view(y, all);
+    call.x = step_part(x, 0, all);
+    call.w = step_part(w, 0, width);
+    call.y = step_part(y, 0, all);
     call.groups = groups;
     call.width = width;
     call.x_row_stride = call.y_row_stride = groups * width * sizeof(float);
@@ -128,11 +142,11 @@ bool step_norm(step *self, uint64_t rows, uint64_t groups, uint64_t width, const
 /* Products over one input. */
 typedef struct product {
     tenon_weight *weight;
-    float *y;
+    tenon_view y;
     uint64_t width;
 } product;
 
-static bool multiply(step *self, uint64_t rows, const float *x, uint64_t cols, const product *each,
+static bool multiply(step *self, uint64_t rows, tenon_view x, uint64_t cols, const product *each,
                      uint32_t count)
 {
     tenon_error error = {TENON_HEAD(tenon_error), .status = TENON_OK};
@@ -140,12 +154,12 @@ static bool multiply(step *self, uint64_t rows, const float *x, uint64_t cols, c
     uint64_t numbers = rows * cols;
     uint32_t i;
     int32_t status;
-    call.x = view(x, rows * cols);
+    call.x = step_part(x, 0, rows * cols);
     call.x_row_stride = cols * sizeof(float);
     call.output_count = count;
     for (i = 0; i < count; i++) {
         call.outputs[i].weight = each[i].weight;
-        call.outputs[i].y = view(each[i].y, rows * each[i].width);
+        call.outputs[i].y = step_part(each[i].y, 0, rows * each[i].width);
         call.outputs[i].row_stride = each[i].width * sizeof(float);
         numbers += rows * each[i].width;
     }
@@ -154,40 +168,41 @@ static bool multiply(step *self, uint64_t rows, const float *x, uint64_t cols, c
     return end(self, "qmatmul", rows, numbers, status, &error);
 }
 
-bool step_multiply(step *self, uint64_t rows, const float *x, uint64_t cols, tenon_weight *weight,
-                   uint64_t width, float *y)
+bool step_multiply(step *self, uint64_t rows, tenon_view x, uint64_t cols, tenon_weight *weight,
+                   uint64_t width, tenon_view y)
 {
     const product one = {weight, y, width};
     return multiply(self, rows, x, cols, &one, 1);
 }
 
-bool step_project(step *self, const model_layer *layer, const float *x, float *y)
+bool step_project(step *self, const model_layer *layer, tenon_view x, tenon_view y)
 {
     const model *m = self->model;
     return step_multiply(self, self->kept, x, m->heads * m->head_size, layer->output, m->width, y);
 }
 
-bool step_qkv(step *self, const model_layer *layer, const float *x)
+bool step_qkv(step *self, const model_layer *layer, tenon_view x)
 {
     const model *m = self->model;
     uint64_t kv = m->kv_heads * m->head_size;
-    const product each[] = {{layer->k, self->k, kv},
-                            {layer->v, self->v, kv},
-                            {layer->q, self->q, m->heads * m->head_size}};
+    const product each[] = {{layer->k, self->at->k, kv},
+                            {layer->v, self->at->v, kv},
+                            {layer->q, self->at->q, m->heads * m->head_size}};
     if (self->kept == self->rows) return multiply(self, self->rows, x, m->width, each, 3);
     return multiply(self, self->rows, x, m->width, each, 2) &&
-           (self->kept == 0 || multiply(self, self->kept, x + (self->rows - self->kept) * m->width,
-                                        m->width, each + 2, 1));
+           (self->kept == 0 ||
+            multiply(self, self->kept, step_part(x, (self->rows - self->kept) * m->width, 0),
+                     m->width, each + 2, 1));
 }
 
-bool step_append(step *self, tenon_cache *cache, const float *k, const float *v)
+bool step_append(step *self, tenon_cache *cache, tenon_view k, tenon_view v)
 {
     uint64_t width = self->model->kv_heads * self->model->head_size;
     tenon_error error = {TENON_HEAD(tenon_error), .status = TENON_OK};
     tenon_append_call call = {TENON_HEAD(tenon_append_call), .cache = cache};
     int32_t status;
-    call.k = view(k, self->rows * width);
-    call.v = view(v, self->rows * width);
+    call.k = step_part(k, 0, self->rows * width);
+    call.v = step_part(v, 0, self->rows * width);
     call.tokens = self->rows;
     call.k_row_stride = call.v_row_stride = width * sizeof(float);
     begin(self);
@@ -195,15 +210,15 @@ bool step_append(step *self, tenon_cache *cache, const float *k, const float *v)
     return end(self, "append", self->rows, 2 * self->rows * width, status, &error);
 }
 
-bool step_attend(step *self, tenon_cache *cache, const float *q, float *y)
+bool step_attend(step *self, tenon_cache *cache, tenon_view q, tenon_view y)
 {
     const model *m = self->model;
     uint64_t width = m->heads * m->head_size;
     tenon_error error = {TENON_HEAD(tenon_error), .status = TENON_OK};
     tenon_attention_call call = {TENON_HEAD(tenon_attention_call), .cache = cache};
     int32_t status;
-    call.q = view(q, self->kept * width);
-    call.y = view(y, self->kept * width);
+    call.q = step_part(q, 0, self->kept * width);
+    call.y = step_part(y, 0, self->kept * width);
     call.tokens = self->kept;
     call.heads = m->heads;
     call.q_row_stride = call.y_row_stride = width * sizeof(float);
@@ -213,38 +228,39 @@ bool step_attend(step *self, tenon_cache *cache, const float *q, float *y)
     return end(self, "attention", self->kept, 2 * self->kept * width, status, &error);
 }
 
-bool step_gated(step *self, const model_layer *layer, const float *x, uint32_t activation, float *y)
+bool step_gated(step *self, const model_layer *layer, tenon_view x, uint32_t activation,
+                tenon_view y)
 {
     const model *m = self->model;
-    const product both[] = {{layer->gate, self->gate, m->ffn_width},
-                            {layer->up, self->up, m->ffn_width}};
+    const product both[] = {{layer->gate, self->at->gate, m->ffn_width},
+                            {layer->up, self->at->up, m->ffn_width}};
     const product down = {layer->down, y, m->width};
     uint64_t all = self->kept * m->ffn_width;
     tenon_error error = {TENON_HEAD(tenon_error), .status = TENON_OK};
     tenon_gated_call call = {TENON_HEAD(tenon_gated_call), .activation = activation};
     int32_t status;
     if (!multiply(self, self->kept, x, m->width, both, 2)) return false;
-    call.gate = view(self->gate, all);
-    call.up = view(self->up, all);
-    call.y = view(self->gated, all);
+    call.gate = step_part(self->at->gate, 0, all);
+    call.up = step_part(self->at->up, 0, all);
+    call.y = step_part(self->at->gated, 0, all);
     call.tokens = self->kept;
     call.width = m->ffn_width;
     call.gate_row_stride = call.up_row_stride = call.y_row_stride = m->ffn_width * sizeof(float);
     begin(self);
     status = tenon_gated(self->queue, &call, &error);
     return end(self, "gated", self->kept, 3 * all, status, &error) &&
-           multiply(self, self->kept, self->gated, m->ffn_width, &down, 1);
+           multiply(self, self->kept, self->at->gated, m->ffn_width, &down, 1);
 }
 
-bool step_add(step *self, const float *a, const float *b, float *y)
+bool step_add(step *self, tenon_view a, tenon_view b, tenon_view y)
 {
     uint64_t width = self->model->width, all = self->kept * width;
     tenon_error error = {TENON_HEAD(tenon_error), .status = TENON_OK};
     tenon_add_call call = {TENON_HEAD(tenon_add_call), .tokens = self->kept};
     int32_t status;
-    call.a = view(a, all);
-    call.b = view(b, all);
-    call.y = view(y, all);
+    call.a = step_part(a, 0, all);
+    call.b = step_part(b, 0, all);
+    call.y = step_part(y, 0, all);
     call.width = width;
     call.a_row_stride = call.b_row_stride = call.y_row_stride = width * sizeof(float);
     begin(self);
@@ -252,23 +268,22 @@ bool step_add(step *self, const float *a, const float *b, float *y)
     return end(self, "add", self->kept, 3 * all, status, &error);
 }
 
-const float *step_kept_x(const step *self)
+tenon_view step_kept_x(const step *self)
 {
-    return self->x + (self->rows - self->kept) * self->model->width;
+    uint64_t width = self->model->width;
+    return step_part(self->at->x, (self->rows - self->kept) * width, self->kept * width);
 }
 
-bool step_argmax(step *self, const float *x, uint64_t width, uint32_t *out)
+bool step_argmax(step *self, tenon_view x, uint64_t width, tenon_view out)
 {
     tenon_error error = {TENON_HEAD(tenon_error), .status = TENON_OK};
     tenon_argmax_call call = {TENON_HEAD(tenon_argmax_call), .tokens = 1};
     int32_t status;
-    call.x = view(x, width);
-    call.y = view(out, 1);
+    call.x = step_part(x, 0, width);
+    call.y = step_part(out, 0, 1);
     call.width = width;
     call.x_row_stride = width * sizeof(float);
     begin(self);
     status = tenon_argmax(self->queue, &call, &error);
-    if (!end(self, "argmax", 1, width + 1, status, &error)) return false;
-    if (*out != TENON_ARGMAX_NONE) return true;
-    return fault_set(self->fault, FAULT_NOT_FINITE, "the logits are not numbers");
+    return end(self, "argmax", 1, width + 1, status, &error);
 }

@@ -97,6 +97,12 @@ TENON_HOST_API int32_t TENON_CALL tenon_buffer_write(struct tenon_queue *queue,
 TENON_HOST_API int32_t TENON_CALL tenon_buffer_read(struct tenon_queue *queue, tenon_buffer *buffer,
                                                     uint64_t offset, void *to, uint64_t bytes,
                                                     tenon_error *error);
+/* One buffer to another, inside a device where both can be there; they are not the same one.
+ * [serial per queue] */
+TENON_HOST_API int32_t TENON_CALL tenon_buffer_copy(struct tenon_queue *queue, tenon_buffer *to,
+                                                    uint64_t to_offset, tenon_buffer *from,
+                                                    uint64_t from_offset, uint64_t bytes,
+                                                    tenon_error *error);
 /* Waits for all work of the queue, on every link. TENON_LOST when some of it failed late.
  * [serial per queue] */
 TENON_HOST_API int32_t TENON_CALL tenon_queue_fence(struct tenon_queue *queue, tenon_error *error);
