@@ -179,7 +179,7 @@ typedef struct vulkan_stage_push {
 /* GEMV_* and GEMM_*. Bindings: 0 codes (texel), 1 scales (texel), 2 work (texel), 3 y (written).
  * Constants: 1 storage, 2 scale kind, 3 minima (0 or 1), 4 block. Groups: x = ceil(rows / 64),
  * y = tokens (GEMV), ceil(tokens / VULKAN_GEMM_TOKENS) (GEMM). No row of y depends on which of the
- * two ran. GEMV takes any number of tokens too; GEMM pays from 2 tokens on. */
+ * two ran. GEMV takes any number of tokens too; GEMM pays from 3 tokens on. */
 #define VULKAN_GEMM_TOKENS 8u
 
 typedef struct vulkan_product_push {

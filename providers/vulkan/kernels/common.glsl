@@ -5,6 +5,8 @@
 #ifndef TENON_COMMON_GLSL
 #define TENON_COMMON_GLSL
 
+#extension GL_EXT_control_flow_attributes : require
+
 #define INFINITY_BITS 0x7f800000u
 #define NAN_BITS 0x7fc00000u
 

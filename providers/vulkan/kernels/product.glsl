@@ -1,14 +1,14 @@
 // What the matrix products share: bindings, constants, packed weights (kernels.h).
 //
-// TEXEL:  16 invocations of 4 rows each, so that a fetch of x serves four rows of each lane; weights
+// TEXEL:  8 invocations of 8 rows each, so that a fetch of x serves eight rows of each lane; weights
 //         and x come through texel buffers.
 // else:   64 rows by SLICES invocations: a row's segments are dealt to the slices, and slice 0 adds
 //         what they found in ascending order.
 #include "common.glsl"
 
 #ifdef TEXEL
-#define LANES 16u
-#define ROWS 4u
+#define LANES 8u
+#define ROWS 8u
 #define SLICES 1u
 #else
 #define LANES 64u

@@ -43,7 +43,7 @@ void main()
     precise float y[ROWS * TOKENS];
 
     if (tile * 64u >= push.rows) return;
-    for (uint n = 0u; n < ROWS * TOKENS; n++) y[n] = 0.0;
+    [[unroll]] for (uint n = 0u; n < ROWS * TOKENS; n++) y[n] = 0.0;
     for (uint round = 0u; round < rounds; round++) {
         uint segment = round * SLICES + gl_LocalInvocationID.y;
         uint first = segment * 8u, count = segment < segments ? min(8u, push.units - first) : 0u;
@@ -52,14 +52,14 @@ void main()
         precise float t[ROWS * TOKENS];
         precise float m[ROWS * TOKENS];
 
-        for (uint r = 0u; r < ROWS; r++)
+        [[unroll]] for (uint r = 0u; r < ROWS; r++)
             load_scales(tile, min(segment, segments - 1u), lane_of(r), s0[r], s1[r]);
-        for (uint n = 0u; n < ROWS * TOKENS; n++) a[n] = t[n] = m[n] = 0.0;
+        [[unroll]] for (uint n = 0u; n < ROWS * TOKENS; n++) a[n] = t[n] = m[n] = 0.0;
         for (uint k = 0u; k < count; k++) {
             uint at = ((tile * push.units + first + k) * vectors) * 64u;
             bool ends = block_ends(k, count);
             uvec4 c0[ROWS], c1[ROWS];
-            for (uint r = 0u; r < ROWS; r++) {
+            [[unroll]] for (uint r = 0u; r < ROWS; r++) {
                 c0[r] = CODES(at + lane_of(r));
                 if (STORAGE == BYTE) c1[r] = CODES(at + 64u + lane_of(r));
                 if (STORAGE == TABLE) {
@@ -70,7 +70,7 @@ void main()
                                   table_bytes(c.w >> 4));
                 }
             }
-            for (uint s = 0u; s < TOKENS; s++) {
+            [[unroll]] for (uint s = 0u; s < TOKENS; s++) {
                 uint x = push.work + min(token0 + s, push.tokens - 1u) * push.work_stride +
                          (first + k) * 7u;
                 uvec4 known = WORK(x + 2u), p0, p1, p2, p3;
@@ -85,7 +85,7 @@ void main()
                     p0 = WORK(x);
                     p1 = WORK(x + 1u);
                 }
-                for (uint r = 0u; r < ROWS; r++) {
+                [[unroll]] for (uint r = 0u; r < ROWS; r++) {
                     uint n = r * TOKENS + s;
                     int low, high;
                     if (STORAGE == NIBBLE) {
@@ -125,12 +125,12 @@ void main()
                 }
             }
         }
-        for (uint n = 0u; n < ROWS * TOKENS; n++) y[n] = add_slices(y[n], a[n]);
+        [[unroll]] for (uint n = 0u; n < ROWS * TOKENS; n++) y[n] = add_slices(y[n], a[n]);
     }
     if (gl_LocalInvocationID.y != 0u) return;
-    for (uint r = 0u; r < ROWS; r++) {
+    [[unroll]] for (uint r = 0u; r < ROWS; r++) {
         uint row = tile * 64u + lane_of(r);
-        for (uint s = 0u; s < TOKENS; s++)
+        [[unroll]] for (uint s = 0u; s < TOKENS; s++)
             if (row < push.rows && token0 + s < push.tokens)
                 y_at[push.y + (token0 + s) * push.y_stride + row] = y[r * TOKENS + s];
     }
