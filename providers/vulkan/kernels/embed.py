@@ -59,9 +59,10 @@ def check(words, name):
 
 
 def compile_module(glslc, source, defines, name, validator=None):
+    # Not optimized here: spirv-opt loses decorations where it unrolls. Drivers optimize by themselves.
     with tempfile.TemporaryDirectory() as folder:
         out = os.path.join(folder, 'module.spv')
-        subprocess.run([glslc, '--target-env=vulkan1.2', '-O', '-fshader-stage=compute',
+        subprocess.run([glslc, '--target-env=vulkan1.2', '-O0', '-fshader-stage=compute',
                         *['-D' + d for d in defines], os.path.join(HERE, source + '.comp'),
                         '-o', out], check=True)
         if validator:
