@@ -160,8 +160,8 @@ static int32_t check_run(tenon_device *device, const tenon_device_queue *queue,
                                    error);
     limits = &device->gpu->limits;
     if (status == TENON_OK && call->heads > limits->maxComputeWorkGroupCount[1])
-        status = tenon_fail(error, TENON_DECLINED, TENON_REASON_UNSUPPORTED_SHAPE,
-                            TENON_SCOPE_CALL, "more heads than the device takes workgroups");
+        status = tenon_fail(error, TENON_DECLINED, TENON_REASON_UNSUPPORTED_SHAPE, TENON_SCOPE_CALL,
+                            "more heads than the device takes workgroups");
     return status;
 }
 

@@ -109,8 +109,7 @@ static int32_t prove(tenon_device *self, tenon_error *error)
         vulkan_pipelines_clear(self);
         status = vulkan_probe(self, &self->arithmetic, error);
     }
-    if (status == TENON_OK)
-        atomic_store(&self->gpu->arith, vulkan_classes(&self->arithmetic));
+    if (status == TENON_OK) atomic_store(&self->gpu->arith, vulkan_classes(&self->arithmetic));
     return status;
 }
 
