@@ -164,6 +164,9 @@ void TENON_CALL vulkan_device_close(tenon_device *device)
     }
     if (device->handle != VK_NULL_HANDLE) {
         vulkan_queue_close(device->uploads);
+        if (left == 0 && device->memory.made && vulkan_memory_used(device) != 0)
+            services->log(services->host, TENON_LOG_WARNING,
+                          "vulkan: memory of the device was not given back");
         vulkan_weights_free(device);
         vulkan_pipelines_free(device);
         vulkan_pool_free(device);
