@@ -54,6 +54,7 @@
     X(CmdDispatch) \
     X(CmdPipelineBarrier) \
     X(CmdCopyBuffer) \
+    X(CmdExecuteCommands) \
     X(CreateShaderModule) \
     X(DestroyShaderModule) \
     X(CreateDescriptorSetLayout) \

@@ -1,10 +1,12 @@
 /* attention_v1: append, run, truncate and evict over a cache. */
 #include "cache.h"
+#include "graph.h"
 
 #define TILE_POSITIONS 64u
 #define SEGMENT_POSITIONS 256u
 #define WORK_BYTES (UINT64_C(32) << 20) /* of scores at a time */
-#define MOVED_POSITIONS 1024u           /* of an eviction at a time */
+#define CAPTURED_POSITIONS 1024u
+#define MOVED_POSITIONS 1024u /* of an eviction at a time */
 
 /* The length of a cache becomes set + add * length, behind all recorded before. */
 static int32_t record_length(tenon_device_queue *queue, const tenon_device_cache *cache,
@@ -39,7 +41,7 @@ static int32_t check_append(tenon_device *device, const tenon_device_queue *queu
     if (call->tokens == 0) return vulkan_empty("tokens must be at least 1", error);
     cache = call->cache;
     width = cache->desc.kv_heads * cache->desc.head_size;
-    room = cache->desc.capacity - cache->length;
+    room = cache->desc.capacity - cache->length - cache->captured;
     if (call->tokens > room)
         return tenon_fail_amount(error, TENON_ARG, TENON_REASON_CAPACITY, TENON_SCOPE_CALL,
                                  call->tokens, room, "the cache has no room for the positions");
@@ -116,10 +118,13 @@ int32_t TENON_CALL vulkan_cache_append(tenon_device *device, tenon_device_queue 
     }
     if (status == TENON_OK)
         status = vulkan_job_end(&job, error);
-    else if (first > 0) /* some of it is recorded: the length as it was */
+    else if (first > 0 && queue->capture == NULL) /* some of it is recorded: the length as it was */
         (void)record_length(queue, cache, cache->length, 0, NULL);
-    if (status == TENON_OK) cache->length += call->tokens;
-    return status;
+    if (status != TENON_OK) return status;
+    if (queue->capture != NULL)
+        return vulkan_graph_appended(queue->capture, cache, call->tokens, error);
+    cache->length += call->tokens;
+    return TENON_OK;
 }
 
 /* ---------------------------------------------------------------------------------------- run */
@@ -143,7 +148,7 @@ static int32_t check_run(tenon_device *device, const tenon_device_queue *queue,
     cache = call->cache;
     if (call->tokens == 0 || call->heads == 0)
         return vulkan_empty("tokens and heads must be at least 1", error);
-    if (call->tokens > cache->length)
+    if (call->tokens > cache->length + cache->captured)
         return tenon_fail_amount(error, TENON_ARG, TENON_REASON_INDEX, TENON_SCOPE_CALL,
                                  call->tokens, cache->length,
                                  "the cache holds fewer positions than tokens");
@@ -180,13 +185,23 @@ static int32_t record_step(tenon_device_queue *queue, uint32_t kernel, const uin
     return status == TENON_OK ? vulkan_record(queue, &dispatch, error) : status;
 }
 
+/* How many positions the workgroups of a dispatch are made for. Fewer are made up for by loops, so
+ * those of a graph, which run at lengths not yet known, are made for the first few. */
+static uint64_t visible_end(const tenon_device_queue *queue, const tenon_attention_call *call,
+                            uint64_t rows)
+{
+    const tenon_device_cache *cache = call->cache;
+    if (queue->capture != NULL) return vulkan_least(cache->desc.capacity, CAPTURED_POSITIONS);
+    return cache->length - call->tokens + rows;
+}
+
 /* Rows [first, first + count) of the call. */
 static int32_t record_rows(tenon_device_queue *queue, const tenon_attention_call *call,
                            const vulkan_rows *q, const vulkan_rows *y, vulkan_span work,
                            uint64_t first, uint64_t count, tenon_error *error)
 {
     const tenon_device_cache *cache = call->cache;
-    uint64_t end = cache->length - call->tokens + first + count;
+    uint64_t end = visible_end(queue, call, first + count);
     vulkan_attention_push push = {.cache = vulkan_cache_shape(cache),
                                   .heads = (uint32_t)call->heads,
                                   .back = (uint32_t)(call->tokens - first),
@@ -267,6 +282,7 @@ static int32_t check_change(const tenon_device *device, const tenon_device_queue
 {
     if (device == NULL || queue == NULL || cache == NULL)
         return vulkan_null_pointer("device, queue or cache", error);
+    if (queue->capture != NULL) return vulkan_not_in_graph(error);
     return TENON_OK;
 }
 

@@ -7,6 +7,7 @@
 struct tenon_device_cache {
     tenon_cache_desc desc; /* without its table */
     uint64_t length;       /* positions held, once the work recorded so far is done */
+    uint64_t captured;     /* positions that the graph being recorded appends */
     uint64_t bytes;        /* of all arrays */
     uint64_t tiles;
     uint32_t heads_v;

@@ -1,5 +1,6 @@
 /* Recording, submitting and waiting: commands.h. */
 #include "commands.h"
+#include "graph.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -64,31 +65,39 @@ static void release_held(tenon_device *device, vulkan_batch *batch)
     uint64_t i;
     for (i = 0; i < batch->held_count; i++) vulkan_memory_release(device, batch->held[i]);
     batch->held_count = 0;
+    for (i = 0; i < batch->graph_count; i++) vulkan_graph_release(device, batch->graphs[i]);
+    batch->graph_count = 0;
+}
+
+void vulkan_batch_free(tenon_device *device, vulkan_batch *batch)
+{
+    uint32_t i;
+
+    release_held(device, batch);
+    free(batch->held);
+    free(batch->graphs);
+    for (i = 0; i < VULKAN_PLACES; i++) free_arena(device, &batch->scratch[i]);
+    for (i = 0; i < batch->pool_count; i++)
+        device->api.DestroyDescriptorPool(device->handle, batch->pools[i], NULL);
+    free(batch->pools);
+    if (batch->fence != VK_NULL_HANDLE)
+        device->api.DestroyFence(device->handle, batch->fence, NULL);
 }
 
 void TENON_CALL vulkan_queue_close(tenon_device_queue *queue)
 {
     tenon_device *device;
-    uint32_t i, k;
+    uint32_t i;
 
     if (queue == NULL) return;
     device = queue->device;
+    vulkan_graph_abort(device, queue);
     if (queue->flying > 0) {
         vulkan_lock_take(&device->queue_lock);
         (void)device->api.DeviceWaitIdle(device->handle); /* a lost device is idle too */
         vulkan_lock_give(&device->queue_lock);
     }
-    for (i = 0; i < VULKAN_BATCHES; i++) {
-        vulkan_batch *batch = &queue->batches[i];
-        release_held(device, batch);
-        free(batch->held);
-        for (k = 0; k < VULKAN_PLACES; k++) free_arena(device, &batch->scratch[k]);
-        for (k = 0; k < batch->pool_count; k++)
-            device->api.DestroyDescriptorPool(device->handle, batch->pools[k], NULL);
-        free(batch->pools);
-        if (batch->fence != VK_NULL_HANDLE)
-            device->api.DestroyFence(device->handle, batch->fence, NULL);
-    }
+    for (i = 0; i < VULKAN_BATCHES; i++) vulkan_batch_free(device, &queue->batches[i]);
     /* Frees the command buffers too. */
     if (queue->commands != VK_NULL_HANDLE)
         device->api.DestroyCommandPool(device->handle, queue->commands, NULL);
@@ -121,8 +130,7 @@ static int32_t answer_fault(const tenon_device_queue *queue, tenon_error *error)
 
 /* ---------------------------------------------------------------------------------- batches */
 
-/* Gives back what a batch held. It is not in flight. */
-static void clear_batch(tenon_device *device, vulkan_batch *batch)
+void vulkan_batch_clear(tenon_device *device, vulkan_batch *batch)
 {
     uint32_t i, k;
 
@@ -157,7 +165,7 @@ static VkResult retire_oldest(tenon_device_queue *queue, uint64_t timeout)
     if (result != VK_SUCCESS) return result;
     queue->oldest = (queue->oldest + 1) % VULKAN_BATCHES;
     queue->flying--;
-    clear_batch(device, batch);
+    vulkan_batch_clear(device, batch);
     return VK_SUCCESS;
 }
 
@@ -206,7 +214,7 @@ static int32_t open_batch(tenon_device_queue *queue, tenon_error *error)
 int32_t vulkan_call_begin(tenon_device_queue *queue, tenon_error *error)
 {
     int32_t status = answer_fault(queue, error);
-    if (status != TENON_OK) return status;
+    if (status != TENON_OK || queue->capture != NULL) return status;
     retire_done(queue);
     /* What is made and freed in a loop must not pile up behind the device. */
     while (status == TENON_OK && queue->flying > 0 &&
@@ -258,7 +266,7 @@ static int32_t submit(tenon_device_queue *queue, tenon_error *error)
         queue->flying++;
         return TENON_OK;
     }
-    clear_batch(device, batch);
+    vulkan_batch_clear(device, batch);
     if (result == VK_ERROR_DEVICE_LOST) {
         atomic_store(&device->lost, 1);
         return lose(queue, TENON_DEVICE_LOST, "vkQueueSubmit", result, error);
@@ -279,6 +287,7 @@ int32_t vulkan_call_end(tenon_device_queue *queue, int complete, tenon_error *er
     vulkan_batch *batch = queue->recording;
     int32_t status;
 
+    if (queue->capture != NULL) return TENON_OK; /* its outputs are buffers, and nothing runs yet */
     if (!complete) {
         if (batch->steps < STEPS_PER_BATCH && batch->bytes < BYTES_PER_BATCH &&
             atomic_load(&queue->device->memory.limbo) < LIMBO_BYTES) {
@@ -303,6 +312,9 @@ int32_t vulkan_queue_finish(tenon_device_queue *queue, tenon_error *error)
     int32_t status = answer_fault(queue, error);
 
     if (status != TENON_OK) return status;
+    if (queue->capture != NULL)
+        return tenon_fail(error, TENON_STATE, TENON_REASON_CAPTURING, TENON_SCOPE_CALL,
+                          "the queue records a graph");
     if (queue->recording != NULL && queue->recording->steps > 0) status = submit(queue, error);
     return status == TENON_OK ? wait_all(queue, error) : status;
 }
@@ -519,6 +531,29 @@ int32_t vulkan_record_copy(tenon_device_queue *queue, vulkan_span to, vulkan_spa
                                      &region);
     batch->ordered = 0;
     batch->steps++;
+    return TENON_OK;
+}
+
+int32_t vulkan_record_graph(tenon_device_queue *queue, tenon_device_graph *graph,
+                            VkCommandBuffer commands, uint32_t steps, tenon_error *error)
+{
+    vulkan_batch *batch = queue->recording;
+
+    if (batch->graph_count == batch->graph_room) {
+        uint32_t room = batch->graph_room != 0 ? batch->graph_room * 2 : 8;
+        tenon_device_graph **more = realloc(batch->graphs, room * sizeof *more);
+        if (more == NULL)
+            return vulkan_no_memory(room * sizeof *more, TENON_SCOPE_CALL,
+                                    "no memory to record a launch", error);
+        batch->graphs = more;
+        batch->graph_room = room;
+    }
+    vulkan_graph_hold(graph);
+    batch->graphs[batch->graph_count++] = graph;
+    /* The commands begin with a barrier of their own. */
+    queue->device->api.CmdExecuteCommands(batch->commands, 1, &commands);
+    batch->ordered = 0;
+    batch->steps += steps;
     return TENON_OK;
 }
 

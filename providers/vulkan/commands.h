@@ -34,15 +34,19 @@ typedef struct vulkan_batch {
     vulkan_memory **held;
     uint64_t held_count, held_room;
     vulkan_arena scratch[VULKAN_PLACES];
+    tenon_device_graph **graphs; /* launched in it */
+    uint32_t graph_count, graph_room;
 } vulkan_batch;
 
 struct tenon_device_queue {
     tenon_device *device;
     VkCommandPool commands;
     vulkan_batch batches[VULKAN_BATCHES];
-    uint32_t oldest, flying; /* batches submitted and not yet seen done, in order from oldest */
-    vulkan_batch *recording; /* NULL: none is open */
-    int32_t fault;           /* what every call answers once work was lost */
+    uint32_t oldest, flying;     /* batches submitted and not yet seen done, in order from oldest */
+    vulkan_batch *recording;     /* NULL: none is open */
+    tenon_device_graph *capture; /* being recorded; its batch stands in the place of recording */
+    vulkan_batch *aside;         /* what recording was before */
+    int32_t fault;               /* what every call answers once work was lost */
     char fault_text[120];
 };
 
@@ -84,6 +88,13 @@ int32_t vulkan_record(tenon_device_queue *queue, const vulkan_dispatch *dispatch
                       tenon_error *error);
 int32_t vulkan_record_copy(tenon_device_queue *queue, vulkan_span to, vulkan_span from,
                            tenon_error *error);
+
+/* What a batch holds, given back; it is not in flight. free: for good, its pools and memory too. */
+void vulkan_batch_clear(tenon_device *device, vulkan_batch *batch);
+void vulkan_batch_free(tenon_device *device, vulkan_batch *batch);
+/* Records a barrier behind all before, and that a graph is run; it is kept until that is done. */
+int32_t vulkan_record_graph(tenon_device_queue *queue, tenon_device_graph *graph,
+                            VkCommandBuffer commands, uint32_t steps, tenon_error *error);
 
 /* Copies host memory into main memory outside of any queue, complete on return. [any thread] */
 int32_t vulkan_upload(tenon_device *device, vulkan_span to, const void *from, tenon_error *error);

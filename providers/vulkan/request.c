@@ -1,5 +1,6 @@
 /* Checks, bindings and the way of host memory: request.h. */
 #include "request.h"
+#include "graph.h"
 
 #include <string.h>
 
@@ -132,6 +133,7 @@ int32_t vulkan_job_input(vulkan_job *job, const tenon_view *view, uint64_t strid
         *out = (vulkan_rows){vulkan_buffer_memory(device, view->buffer), view->offset, stride, row};
         return TENON_OK;
     }
+    if (job->queue->capture != NULL) return vulkan_not_in_graph(error);
     status = vulkan_scratch(job->queue, VULKAN_STAGING, tokens * row, &stage, error);
     if (status != TENON_OK) return status;
     from = (const uint8_t *)view->host + view->offset;
@@ -162,6 +164,7 @@ int32_t vulkan_job_output(vulkan_job *job, const tenon_view *view, uint64_t stri
         *out = (vulkan_rows){vulkan_buffer_memory(device, view->buffer), view->offset, stride, row};
         return TENON_OK;
     }
+    if (job->queue->capture != NULL) return vulkan_not_in_graph(error);
     status = vulkan_scratch(job->queue, VULKAN_MAIN, tokens * row, &made, error);
     if (status != TENON_OK) return status;
     job->returns[job->return_count].made = made;
