@@ -106,8 +106,8 @@ static uint8_t code_at(const unpacked_row *row, uint64_t first, uint32_t i, uint
 }
 
 /* One unit of integer codes: inputs of them from input first on, the rest of the 16 zero. */
-static void pack_unit(const pack_job *job, const unpacked_row *rows, uint64_t first, uint32_t inputs,
-                      uint8_t *to)
+static void pack_unit(const pack_job *job, const unpacked_row *rows, uint64_t first,
+                      uint32_t inputs, uint8_t *to)
 {
     uint32_t storage = job->out->plan.format->storage, r, i;
     uint32_t bytes = cpu_unit_bytes(storage);
@@ -143,8 +143,8 @@ static void pack_float_unit(const pack_job *job, uint64_t group, uint64_t first,
     }
 }
 
-static void pack_codes(const pack_job *job, uint64_t group, const unpacked_row *rows, uint64_t first,
-                       uint32_t inputs, uint32_t units, uint8_t **to)
+static void pack_codes(const pack_job *job, uint64_t group, const unpacked_row *rows,
+                       uint64_t first, uint32_t inputs, uint32_t units, uint8_t **to)
 {
     uint32_t storage = job->out->plan.format->storage, done;
     for (done = 0; done < units * CPU_UNIT; done += CPU_UNIT) {
