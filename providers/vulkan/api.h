@@ -52,6 +52,8 @@
     X(CmdBindDescriptorSets) \
     X(CmdPushConstants) \
     X(CmdDispatch) \
+    X(CmdDispatchIndirect) \
+    X(CmdUpdateBuffer) \
     X(CmdPipelineBarrier) \
     X(CmdCopyBuffer) \
     X(CreateShaderModule) \

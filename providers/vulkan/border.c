@@ -2,7 +2,7 @@
  * driver's own is nobody's business (SPEC.md 1.3, R11). */
 #include <errno.h>
 
-#include "operations.h"
+#include "graph.h"
 #include "weights.h"
 
 /* A function that answers a status, and one that answers nothing. */
@@ -91,6 +91,15 @@ KEEP(cache_clone, (tenon_device *device, tenon_device_queue *queue,
      device, queue, cache, out, error)
 KEEP(cache_bytes, (tenon_device *device, const tenon_device_cache *cache, uint64_t *bytes,
                    tenon_error *error), device, cache, bytes, error)
+
+KEEP(graph_begin, (tenon_device *device, tenon_device_queue *queue, tenon_error *error),
+     device, queue, error)
+KEEP(graph_end, (tenon_device *device, tenon_device_queue *queue, tenon_device_graph **out,
+                 tenon_error *error), device, queue, out, error)
+KEEP_VOID(graph_abort, (tenon_device *device, tenon_device_queue *queue), device, queue)
+KEEP(graph_launch, (tenon_device *device, tenon_device_queue *queue, tenon_device_graph *graph,
+                    tenon_error *error), device, queue, graph, error)
+KEEP_VOID(graph_release, (tenon_device *device, tenon_device_graph *graph), device, graph)
 /* clang-format on */
 
 TENON_PROVIDER_DESCRIPTOR(tenon_provider_v1, provider_v1) = {
@@ -165,4 +174,14 @@ TENON_PROVIDER_DESCRIPTOR(tenon_attention_v1, attention_v1) = {
     .evict = cache_evict,
     .clone = cache_clone,
     .bytes = cache_bytes,
+};
+
+TENON_PROVIDER_DESCRIPTOR(tenon_graph_v1, graph_v1) = {
+    TENON_HEAD(tenon_graph_v1),
+    .error_size = sizeof(tenon_error),
+    .begin = graph_begin,
+    .end = graph_end,
+    .abort = graph_abort,
+    .launch = graph_launch,
+    .release = graph_release,
 };

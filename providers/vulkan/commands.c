@@ -1,5 +1,5 @@
 /* Recording, submitting and waiting: commands.h. */
-#include "commands.h"
+#include "graph.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -61,33 +61,45 @@ static void free_arena(tenon_device *device, vulkan_arena *arena)
 static void release_held(tenon_device *device, vulkan_batch *batch)
 {
     uint64_t i;
-    for (i = 0; i < batch->held_count; i++) vulkan_memory_release(device, batch->held[i]);
+    for (i = 0; i < batch->held_count; i++) {
+        atomic_fetch_sub(&batch->held[i]->pinned, batch->pins);
+        vulkan_memory_release(device, batch->held[i]);
+    }
     batch->held_count = 0;
+    if (batch->graph == NULL) return;
+    atomic_fetch_sub(&device->launches, 1);
+    vulkan_graph_leave(batch->graph);
+    batch->graph = NULL;
+}
+
+void vulkan_batch_free(tenon_device *device, vulkan_batch *batch)
+{
+    uint32_t i;
+
+    release_held(device, batch);
+    free(batch->held);
+    for (i = 0; i < VULKAN_PLACES; i++) free_arena(device, &batch->scratch[i]);
+    for (i = 0; i < batch->pool_count; i++)
+        device->api.DestroyDescriptorPool(device->handle, batch->pools[i], NULL);
+    free(batch->pools);
+    if (batch->fence != VK_NULL_HANDLE)
+        device->api.DestroyFence(device->handle, batch->fence, NULL);
 }
 
 void TENON_CALL vulkan_queue_close(tenon_device_queue *queue)
 {
     tenon_device *device;
-    uint32_t i, k;
+    uint32_t i;
 
     if (queue == NULL) return;
     device = queue->device;
+    vulkan_graph_abort(device, queue);
     if (queue->flying > 0) {
         vulkan_lock_take(&device->queue_lock);
         (void)device->api.DeviceWaitIdle(device->handle); /* a lost device is idle too */
         vulkan_lock_give(&device->queue_lock);
     }
-    for (i = 0; i < VULKAN_BATCHES; i++) {
-        vulkan_batch *batch = &queue->batches[i];
-        release_held(device, batch);
-        free(batch->held);
-        for (k = 0; k < VULKAN_PLACES; k++) free_arena(device, &batch->scratch[k]);
-        for (k = 0; k < batch->pool_count; k++)
-            device->api.DestroyDescriptorPool(device->handle, batch->pools[k], NULL);
-        free(batch->pools);
-        if (batch->fence != VK_NULL_HANDLE)
-            device->api.DestroyFence(device->handle, batch->fence, NULL);
-    }
+    for (i = 0; i < VULKAN_BATCHES; i++) vulkan_batch_free(device, &queue->batches[i]);
     /* Frees the command buffers too. */
     if (queue->commands != VK_NULL_HANDLE)
         device->api.DestroyCommandPool(device->handle, queue->commands, NULL);
@@ -116,6 +128,15 @@ static int32_t answer_fault(const tenon_device_queue *queue, tenon_error *error)
         return tenon_fail(error, TENON_DEVICE_LOST, TENON_REASON_DEVICE_FAILED, TENON_SCOPE_DEVICE,
                           "the device was lost");
     return TENON_OK;
+}
+
+/* Answers what was lost, and that nothing but calls of operations can be recorded. */
+static int32_t check_idle(const tenon_device_queue *queue, tenon_error *error)
+{
+    if (queue->graph != NULL)
+        return tenon_fail(error, TENON_DECLINED, TENON_REASON_CAPTURING, TENON_SCOPE_CALL,
+                          "not a part of a recorded sequence");
+    return answer_fault(queue, error);
 }
 
 /* ---------------------------------------------------------------------------------- batches */
@@ -199,7 +220,7 @@ static int32_t open_batch(tenon_device_queue *queue, tenon_error *error)
 
 int32_t vulkan_call_begin(tenon_device_queue *queue, tenon_error *error)
 {
-    int32_t status = answer_fault(queue, error);
+    int32_t status = check_idle(queue, error);
     if (status != TENON_OK || queue->recording != NULL) return status;
     return open_batch(queue, error);
 }
@@ -223,15 +244,17 @@ static void barrier(tenon_device_queue *queue, int to_host)
                                           &memory, 0, NULL, 0, NULL);
 }
 
-/* Submits the batch being recorded. promised: calls in it that were told OK; when it cannot be
- * submitted and there are such, their work is lost. */
-static int32_t submit(tenon_device_queue *queue, tenon_error *error)
+/* Submits the batch being recorded, and a graph behind it (NULL: none). promised: calls in it that
+ * were told OK; when it cannot be submitted and there are such, their work is lost. */
+static int32_t submit(tenon_device_queue *queue, tenon_device_graph *graph, tenon_error *error)
 {
     tenon_device *device = queue->device;
     vulkan_batch *batch = queue->recording;
+    const VkCommandBuffer commands[2] = {batch->commands,
+                                         graph != NULL ? graph->batch.commands : VK_NULL_HANDLE};
     const VkSubmitInfo info = {.sType = VK_STRUCTURE_TYPE_SUBMIT_INFO,
-                               .commandBufferCount = 1,
-                               .pCommandBuffers = &batch->commands};
+                               .commandBufferCount = graph != NULL ? 2 : 1,
+                               .pCommandBuffers = commands};
     uint32_t promised = batch->promised;
     VkResult result;
 
@@ -246,6 +269,10 @@ static int32_t submit(tenon_device_queue *queue, tenon_error *error)
     if (result == VK_SUCCESS) {
         batch->submitted = 1;
         queue->flying++;
+        if (graph == NULL) return TENON_OK;
+        atomic_fetch_add(&graph->users, 1);
+        atomic_fetch_add(&device->launches, 1);
+        batch->graph = graph;
         return TENON_OK;
     }
     clear_batch(device, batch);
@@ -269,15 +296,19 @@ int32_t vulkan_call_end(tenon_device_queue *queue, int complete, tenon_error *er
     vulkan_batch *batch = queue->recording;
     int32_t status;
 
+    if (queue->graph != NULL) {
+        vulkan_graph_called(queue);
+        return TENON_OK;
+    }
     if (!complete) {
         if (batch->steps < STEPS_PER_BATCH) {
             batch->promised++;
             return TENON_OK;
         }
-        status = submit(queue, error);
+        status = submit(queue, NULL, error);
         return status;
     }
-    status = submit(queue, error);
+    status = submit(queue, NULL, error);
     return status == TENON_OK ? wait_all(queue, error) : status;
 }
 
@@ -289,11 +320,17 @@ int32_t vulkan_call_spoiled(tenon_device_queue *queue, int32_t status, tenon_err
 
 int32_t vulkan_queue_finish(tenon_device_queue *queue, tenon_error *error)
 {
-    int32_t status = answer_fault(queue, error);
+    int32_t status = check_idle(queue, error);
 
     if (status != TENON_OK) return status;
-    if (queue->recording != NULL && queue->recording->steps > 0) status = submit(queue, error);
+    if (queue->recording != NULL && queue->recording->steps > 0) status = submit(queue, NULL, error);
     return status == TENON_OK ? wait_all(queue, error) : status;
+}
+
+int32_t vulkan_queue_launch(tenon_device_queue *queue, tenon_device_graph *graph,
+                            tenon_error *error)
+{
+    return submit(queue, graph, error);
 }
 
 /* -------------------------------------------------------------------------- memory in use */
@@ -314,16 +351,25 @@ static int32_t hold(tenon_device_queue *queue, vulkan_memory *memory, tenon_erro
         batch->held_room = room;
     }
     atomic_fetch_add(&memory->users, 1);
+    atomic_fetch_add(&memory->pinned, batch->pins);
     atomic_store(&memory->batch, batch->serial);
     batch->held[batch->held_count++] = memory;
     return TENON_OK;
 }
 
+/* Graphs that are not in flight touch nothing of what they keep alive. */
+static int is_used(tenon_device *device, vulkan_memory *memory)
+{
+    uint32_t pinned = atomic_load(&memory->pinned);
+    if (pinned != 0 && atomic_load(&device->launches) != 0) return 1;
+    return atomic_load(&memory->users) != 1 + pinned;
+}
+
 int vulkan_in_use(tenon_device_queue *queue, vulkan_memory *memory)
 {
-    if (atomic_load(&memory->users) == 1) return 0;
+    if (!is_used(queue->device, memory)) return 0;
     while (queue->flying > 0 && retire_oldest(queue, 0) == VK_SUCCESS) {}
-    return atomic_load(&memory->users) != 1;
+    return is_used(queue->device, memory);
 }
 
 /* A chunk of at least bytes behind the last one. */
@@ -461,6 +507,7 @@ int32_t vulkan_record(tenon_device_queue *queue, const vulkan_dispatch *dispatch
     vulkan_batch *batch = queue->recording;
     VkDescriptorBufferInfo buffers[VULKAN_MOST_BINDINGS];
     VkWriteDescriptorSet writes[VULKAN_MOST_BINDINGS];
+    vulkan_span groups = {NULL, 0, 0};
     VkDescriptorSet set;
     int32_t status;
     uint32_t i;
@@ -474,6 +521,8 @@ int32_t vulkan_record(tenon_device_queue *queue, const vulkan_dispatch *dispatch
         if (status != TENON_OK) return status;
     }
     status = make_set(queue, pipeline, &set, error);
+    if (status == TENON_OK && queue->graph != NULL && dispatch->reach != NULL)
+        status = vulkan_graph_place(queue->graph, dispatch, &groups, error);
     if (status != TENON_OK) return status;
     for (i = 0; i < dispatch->span_count; i++)
         write_binding(pipeline, set, i, &dispatch->spans[i], &buffers[i], &writes[i]);
@@ -485,8 +534,12 @@ int32_t vulkan_record(tenon_device_queue *queue, const vulkan_dispatch *dispatch
     if (dispatch->push_bytes > 0)
         api->CmdPushConstants(batch->commands, pipeline->layout->pipeline, VK_SHADER_STAGE_COMPUTE_BIT, 0,
                               dispatch->push_bytes, dispatch->push);
-    api->CmdDispatch(batch->commands, dispatch->groups[0], dispatch->groups[1],
-                     dispatch->groups[2]);
+    if (groups.memory != NULL)
+        api->CmdDispatchIndirect(batch->commands, groups.memory->buffer,
+                                 groups.memory->offset + groups.offset);
+    else
+        api->CmdDispatch(batch->commands, dispatch->groups[0], dispatch->groups[1],
+                         dispatch->groups[2]);
     batch->ordered = 0;
     batch->steps++;
     return TENON_OK;

@@ -69,6 +69,7 @@ static VkResult fill_block(tenon_device *device, vulkan_block *block)
                                        .size = block->bytes,
                                        .usage = VK_BUFFER_USAGE_STORAGE_BUFFER_BIT |
                                                 VK_BUFFER_USAGE_UNIFORM_TEXEL_BUFFER_BIT |
+                                                VK_BUFFER_USAGE_INDIRECT_BUFFER_BIT |
                                                 VK_BUFFER_USAGE_TRANSFER_SRC_BIT |
                                                 VK_BUFFER_USAGE_TRANSFER_DST_BIT,
                                        .sharingMode = VK_SHARING_MODE_EXCLUSIVE};
@@ -258,6 +259,7 @@ int32_t vulkan_memory_make(tenon_device *device, uint32_t place, uint64_t bytes,
     range->buffer = range->block->buffer;
     range->mapped = range->block->mapped == NULL ? NULL : range->block->mapped + range->offset;
     atomic_store(&range->users, 1);
+    atomic_store(&range->pinned, 0);
     atomic_store(&range->batch, 0);
     *out = range;
     return TENON_OK;
