@@ -64,7 +64,7 @@ void TENON_CALL vulkan_buffer_free(tenon_device *device, tenon_device_buffer *bu
     for (at = bucket_of(device, buffer); *at != NULL && *at != buffer; at = &(*at)->next) {}
     if (*at != NULL) *at = buffer->next;
     vulkan_lock_give(&device->buffer_lock);
-    vulkan_memory_release(device, buffer->memory); /* batches in flight keep it alive */
+    vulkan_memory_abandon(device, buffer->memory); /* batches in flight keep it alive */
     free(buffer);
     atomic_fetch_sub(&device->objects, 1);
 }

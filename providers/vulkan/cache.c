@@ -112,11 +112,11 @@ static int measure(const tenon_device *device, tenon_device_cache *self, uint64_
 static void free_cache(tenon_device *device, tenon_device_cache *self)
 {
     if (self == NULL) return;
-    vulkan_memory_release(device, self->k);
-    vulkan_memory_release(device, self->v);
-    vulkan_memory_release(device, self->plain);
-    vulkan_memory_release(device, self->table);
-    vulkan_memory_release(device, self->state);
+    vulkan_memory_abandon(device, self->k);
+    vulkan_memory_abandon(device, self->v);
+    vulkan_memory_abandon(device, self->plain);
+    vulkan_memory_abandon(device, self->table);
+    vulkan_memory_abandon(device, self->state);
     free(self);
 }
 

@@ -7,6 +7,8 @@
 
 #define SETS_PER_POOL 64u
 #define STEPS_PER_BATCH 48u /* then it is submitted, so that the device works while others record */
+#define BYTES_PER_BATCH (UINT64_C(4) << 20) /* of scratch memory, the same */
+#define LIMBO_BYTES (UINT64_C(4) << 20)     /* of memory that waits only for commands to be done */
 #define CHUNK_BYTES (UINT64_C(1) << 20)
 #define KEPT_BYTES (UINT64_C(16) << 20) /* scratch memory that a batch keeps for its next use */
 
@@ -159,6 +161,7 @@ static void clear_batch(tenon_device *device, vulkan_batch *batch)
         arena->used = 0;
     }
     batch->pool_at = batch->steps = batch->promised = batch->submitted = 0;
+    batch->bytes = 0;
 }
 
 /* Waits for the oldest batch in flight, at most timeout. VK_TIMEOUT: it is not done. */
@@ -195,6 +198,12 @@ static int32_t wait_oldest(tenon_device_queue *queue, tenon_error *error)
     return lose(queue, TENON_LOST, "waiting", result, error);
 }
 
+/* Takes back what is done, without waiting. What fails here is met again by whoever waits. */
+static void retire_done(tenon_device_queue *queue)
+{
+    while (queue->flying > 0 && retire_oldest(queue, 0) == VK_SUCCESS) {}
+}
+
 static int32_t open_batch(tenon_device_queue *queue, tenon_error *error)
 {
     const VkCommandBufferBeginInfo begin = {.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO,
@@ -203,7 +212,6 @@ static int32_t open_batch(tenon_device_queue *queue, tenon_error *error)
     vulkan_batch *batch;
     VkResult result;
 
-    while (queue->flying > 0 && retire_oldest(queue, 0) == VK_SUCCESS) {}
     if (queue->flying == VULKAN_BATCHES) {
         int32_t status = wait_oldest(queue, error);
         if (status != TENON_OK) return status;
@@ -221,8 +229,14 @@ static int32_t open_batch(tenon_device_queue *queue, tenon_error *error)
 int32_t vulkan_call_begin(tenon_device_queue *queue, tenon_error *error)
 {
     int32_t status = check_idle(queue, error);
-    if (status != TENON_OK || queue->recording != NULL) return status;
-    return open_batch(queue, error);
+    if (status != TENON_OK) return status;
+    retire_done(queue);
+    /* What is made and freed in a loop must not pile up behind the device. */
+    while (status == TENON_OK && queue->flying > 0 &&
+           atomic_load(&queue->device->memory.limbo) >= LIMBO_BYTES)
+        status = wait_oldest(queue, error);
+    if (status != TENON_OK) return status;
+    return queue->recording != NULL ? TENON_OK : open_batch(queue, error);
 }
 
 /* Orders what follows behind all before it, or hands results to the host. */
@@ -301,7 +315,8 @@ int32_t vulkan_call_end(tenon_device_queue *queue, int complete, tenon_error *er
         return TENON_OK;
     }
     if (!complete) {
-        if (batch->steps < STEPS_PER_BATCH) {
+        if (batch->steps < STEPS_PER_BATCH && batch->bytes < BYTES_PER_BATCH &&
+            atomic_load(&queue->device->memory.limbo) < LIMBO_BYTES) {
             batch->promised++;
             return TENON_OK;
         }
@@ -368,7 +383,7 @@ static int is_used(tenon_device *device, vulkan_memory *memory)
 int vulkan_in_use(tenon_device_queue *queue, vulkan_memory *memory)
 {
     if (!is_used(queue->device, memory)) return 0;
-    while (queue->flying > 0 && retire_oldest(queue, 0) == VK_SUCCESS) {}
+    retire_done(queue);
     return is_used(queue->device, memory);
 }
 
@@ -426,6 +441,7 @@ int32_t vulkan_scratch(tenon_device_queue *queue, uint32_t place, uint64_t bytes
     }
     *out = (vulkan_span){arena->chunks[arena->at], arena->used, bytes};
     arena->used += size;
+    queue->recording->bytes += size;
     return TENON_OK;
 }
 

@@ -10,7 +10,7 @@
 #include "device.h"
 #include "pipelines.h"
 
-#define VULKAN_BATCHES 4u
+#define VULKAN_BATCHES 3u
 
 /* Scratch memory that lives as long as its batch: cut in order from a few chunks. */
 typedef struct vulkan_arena {
@@ -29,6 +29,7 @@ typedef struct vulkan_batch {
     uint32_t submitted;
     uint32_t steps;    /* dispatches and copies recorded */
     uint32_t promised; /* calls in it that have answered OK */
+    uint64_t bytes;    /* of scratch memory cut for it */
     uint32_t ordered;  /* nothing was recorded since the last barrier */
     VkDescriptorPool *pools;
     uint32_t pool_count, pool_at;

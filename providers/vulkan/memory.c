@@ -236,9 +236,9 @@ int32_t vulkan_memory_make(tenon_device *device, uint32_t place, uint64_t bytes,
     uint64_t size, left = 0;
 
     *out = NULL;
-    if (bytes > UINT64_MAX - VULKAN_ALIGNMENT)
-        return tenon_fail(error, TENON_ARG, TENON_REASON_OVERFLOW, scope, "device memory");
-    size = vulkan_round_up(bytes != 0 ? bytes : 1, VULKAN_ALIGNMENT);
+    size = bytes > UINT64_MAX - VULKAN_ALIGNMENT
+               ? bytes /* nobody has as much */
+               : vulkan_round_up(bytes != 0 ? bytes : 1, VULKAN_ALIGNMENT);
     vulkan_lock_take(&pool->lock);
     range = best_fit(pool->blocks[place], size);
     if (range == NULL) {
@@ -294,12 +294,24 @@ void vulkan_memory_release(tenon_device *device, vulkan_memory *memory)
     vulkan_lock_take(&pool->lock);
     block = memory->block;
     if (block->place == VULKAN_MAIN) pool->used -= memory->size;
+    if (memory->limbo) atomic_fetch_sub(&pool->limbo, memory->size);
+    memory->limbo = 0;
     memory->free = 1;
     block->ranges--;
     join(memory);
     if (memory->before != NULL) join(memory->before);
     if (block->ranges == 0) trim(device, block->place, 1);
     vulkan_lock_give(&pool->lock);
+}
+
+void vulkan_memory_abandon(tenon_device *device, vulkan_memory *memory)
+{
+    if (memory == NULL) return;
+    vulkan_lock_take(&device->memory.lock);
+    memory->limbo = atomic_load(&memory->users) > 1 + atomic_load(&memory->pinned);
+    if (memory->limbo) atomic_fetch_add(&device->memory.limbo, memory->size);
+    vulkan_lock_give(&device->memory.lock);
+    vulkan_memory_release(device, memory);
 }
 
 uint64_t vulkan_memory_available(tenon_device *device)

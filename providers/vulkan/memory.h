@@ -29,6 +29,7 @@ typedef struct vulkan_memory {
     atomic_ullong batch;               /* the last batch that counted itself among the users */
     uint64_t size;                     /* bytes rounded up */
     uint32_t free;
+    uint32_t limbo; /* its owner is gone, commands still use it */
     struct vulkan_memory *before, *after; /* neighbours in the block, by offset */
 } vulkan_memory;
 
@@ -46,6 +47,7 @@ typedef struct vulkan_pool {
     struct vulkan_block *blocks[VULKAN_PLACES];
     uint64_t held;  /* bytes of blocks in main memory */
     uint64_t used;  /* bytes of ranges in main memory */
+    atomic_ullong limbo; /* bytes of ranges that only commands in flight keep */
     uint32_t made;
 } vulkan_pool;
 
@@ -63,6 +65,10 @@ int32_t vulkan_memory_view(tenon_device *device, vulkan_memory *memory, uint32_t
                            tenon_error *error);
 /* One user less. NULL is allowed. [any thread] */
 void vulkan_memory_release(tenon_device *device, vulkan_memory *memory);
+
+/* The same for its owner: what commands still use counts as limbo until they are done.
+ * [any thread] */
+void vulkan_memory_abandon(tenon_device *device, vulkan_memory *memory);
 
 /* Bytes that could still be allocated in main memory. [any thread] */
 uint64_t vulkan_memory_available(tenon_device *device);

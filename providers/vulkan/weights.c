@@ -130,8 +130,8 @@ static void free_weight(tenon_device *device, tenon_prepared *weight)
 
     if (weight == NULL) return;
     for (i = 0; weight->parts != NULL && i < weight->plan.parts; i++) {
-        vulkan_memory_release(device, weight->parts[i].codes);
-        vulkan_memory_release(device, weight->parts[i].scales);
+        vulkan_memory_abandon(device, weight->parts[i].codes);
+        vulkan_memory_abandon(device, weight->parts[i].scales);
     }
     free(weight->parts);
     free(weight);
