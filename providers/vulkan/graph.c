@@ -34,9 +34,8 @@ static int32_t make_room(void **items, uint32_t count, uint32_t *room, size_t si
 static void order(const tenon_device *device, VkCommandBuffer commands, VkPipelineStageFlags from,
                   VkAccessFlags written, VkPipelineStageFlags to, VkAccessFlags used)
 {
-    const VkMemoryBarrier memory = {.sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER,
-                                    .srcAccessMask = written,
-                                    .dstAccessMask = used};
+    const VkMemoryBarrier memory = {
+        .sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER, .srcAccessMask = written, .dstAccessMask = used};
     device->api.CmdPipelineBarrier(commands, from, to, 0, 1, &memory, 0, NULL, 0, NULL);
 }
 
@@ -85,8 +84,7 @@ static int32_t make_graph(tenon_device *device, tenon_device_graph **out, tenon_
         buffer.commandPool = self->pool;
         result = device->api.AllocateCommandBuffers(device->handle, &buffer, &self->batch.commands);
     }
-    if (result == VK_SUCCESS)
-        result = device->api.BeginCommandBuffer(self->batch.commands, &begin);
+    if (result == VK_SUCCESS) result = device->api.BeginCommandBuffer(self->batch.commands, &begin);
     if (result != VK_SUCCESS) {
         vulkan_graph_leave(self);
         return vulkan_failed(device, result, "a sequence of commands", TENON_SCOPE_CALL, error);
