@@ -175,8 +175,8 @@ static int32_t check_run(tenon_device *device, const tenon_device_queue *queue,
                                    error);
     limits = &device->gpu->limits;
     if (status == TENON_OK && call->heads > limits->maxComputeWorkGroupCount[1])
-        status = tenon_fail(error, TENON_DECLINED, TENON_REASON_UNSUPPORTED_SHAPE,
-                            TENON_SCOPE_CALL, "more heads than the device takes workgroups");
+        status = tenon_fail(error, TENON_DECLINED, TENON_REASON_UNSUPPORTED_SHAPE, TENON_SCOPE_CALL,
+                            "more heads than the device takes workgroups");
     return status;
 }
 
@@ -227,11 +227,11 @@ static int32_t record_rows(tenon_device_queue *queue, const tenon_attention_call
     int32_t status;
 
     vulkan_cache_options(cache, options);
-    status = record_step(queue, VULKAN_SCORES, options, &push, scores, 5,
-                         &tiles, call->heads, count, error);
+    status = record_step(queue, VULKAN_SCORES, options, &push, scores, 5, &tiles, call->heads,
+                         count, error);
     if (status == TENON_OK)
-        status = record_step(queue, VULKAN_SEGMENTS, options, &push, segments, 3,
-                             &parts, call->heads, count, error);
+        status = record_step(queue, VULKAN_SEGMENTS, options, &push, segments, 3, &parts,
+                             call->heads, count, error);
     if (status == TENON_OK)
         status = record_step(queue, VULKAN_COMBINE, options, &push, combine, 3, NULL, call->heads,
                              count, error);

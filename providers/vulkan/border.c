@@ -177,11 +177,8 @@ TENON_PROVIDER_DESCRIPTOR(tenon_attention_v1, attention_v1) = {
 };
 
 TENON_PROVIDER_DESCRIPTOR(tenon_graph_v1, graph_v1) = {
-    TENON_HEAD(tenon_graph_v1),
-    .error_size = sizeof(tenon_error),
-    .begin = graph_begin,
-    .end = graph_end,
-    .abort = graph_abort,
-    .launch = graph_launch,
+    TENON_HEAD(tenon_graph_v1), .error_size = sizeof(tenon_error),
+    .begin = graph_begin,       .end = graph_end,
+    .abort = graph_abort,       .launch = graph_launch,
     .release = graph_release,
 };

@@ -115,8 +115,7 @@ int32_t TENON_CALL vulkan_buffer_write(tenon_device *device, tenon_device_queue 
     for (done = 0; done < bytes && status == TENON_OK; done += part) {
         part = vulkan_least(bytes - done, STAGE_BYTES);
         status = vulkan_call_begin(queue, error);
-        if (status == TENON_OK)
-            status = vulkan_scratch(queue, VULKAN_STAGING, part, &stage, error);
+        if (status == TENON_OK) status = vulkan_scratch(queue, VULKAN_STAGING, part, &stage, error);
         if (status != TENON_OK) break;
         memcpy(stage.memory->mapped + stage.offset, source + done, (size_t)part);
         status = vulkan_record_copy(queue, (vulkan_span){to.memory, offset + done, part}, stage,
@@ -144,8 +143,7 @@ int32_t TENON_CALL vulkan_buffer_read(tenon_device *device, tenon_device_queue *
         return status;
     }
     for (done = 0; done < bytes && status == TENON_OK; done += part.bytes) {
-        part = (vulkan_span){from.memory, offset + done,
-                             vulkan_least(bytes - done, STAGE_BYTES)};
+        part = (vulkan_span){from.memory, offset + done, vulkan_least(bytes - done, STAGE_BYTES)};
         status = vulkan_call_begin(queue, error);
         if (status == TENON_OK) status = vulkan_download(queue, part, target + done, error);
     }
@@ -160,8 +158,7 @@ int32_t TENON_CALL vulkan_buffer_copy(tenon_device *device, tenon_device_queue *
     vulkan_span target = {NULL, 0, 0}, source = {NULL, 0, 0};
     int32_t status = check(device, queue, to, to_offset, bytes, &target, error);
 
-    if (status == TENON_OK)
-        status = check(device, queue, from, from_offset, bytes, &source, error);
+    if (status == TENON_OK) status = check(device, queue, from, from_offset, bytes, &source, error);
     if (status != TENON_OK || bytes == 0) return status;
     status = vulkan_call_begin(queue, error);
     if (status == TENON_OK) status = vulkan_record_copy(queue, target, source, error);
@@ -189,10 +186,9 @@ int32_t TENON_CALL vulkan_memory_info(tenon_device *device, tenon_memory_info *o
                                  sizeof *out, out->struct_size,
                                  "tenon_memory_info is not of version 1");
     left = vulkan_memory_available(device);
-    *out = (tenon_memory_info){TENON_HEAD(tenon_memory_info),
-                               .total = device->gpu->info.memory_total,
-                               .used = vulkan_memory_used(device),
-                               .objects = atomic_load(&device->objects)};
+    *out = (tenon_memory_info){
+        TENON_HEAD(tenon_memory_info), .total = device->gpu->info.memory_total,
+        .used = vulkan_memory_used(device), .objects = atomic_load(&device->objects)};
     out->free = vulkan_least(left, out->total);
     return TENON_OK;
 }

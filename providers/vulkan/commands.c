@@ -20,10 +20,9 @@ int32_t TENON_CALL vulkan_queue_open(tenon_device *device, tenon_device_queue **
     const VkFenceCreateInfo fence = {.sType = VK_STRUCTURE_TYPE_FENCE_CREATE_INFO};
     VkCommandPoolCreateInfo pool = {.sType = VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO,
                                     .flags = VK_COMMAND_POOL_CREATE_RESET_COMMAND_BUFFER_BIT};
-    VkCommandBufferAllocateInfo buffers = {
-        .sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO,
-        .level = VK_COMMAND_BUFFER_LEVEL_PRIMARY,
-        .commandBufferCount = 1};
+    VkCommandBufferAllocateInfo buffers = {.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO,
+                                           .level = VK_COMMAND_BUFFER_LEVEL_PRIMARY,
+                                           .commandBufferCount = 1};
     tenon_device_queue *self;
     VkResult result;
     uint32_t i;
@@ -169,10 +168,9 @@ static VkResult retire_oldest(tenon_device_queue *queue, uint64_t timeout)
 {
     tenon_device *device = queue->device;
     vulkan_batch *batch = &queue->batches[queue->oldest];
-    VkResult result = timeout == 0
-                          ? device->api.GetFenceStatus(device->handle, batch->fence)
-                          : device->api.WaitForFences(device->handle, 1, &batch->fence, VK_TRUE,
-                                                      timeout);
+    VkResult result = timeout == 0 ? device->api.GetFenceStatus(device->handle, batch->fence)
+                                   : device->api.WaitForFences(device->handle, 1, &batch->fence,
+                                                               VK_TRUE, timeout);
 
     if (result == VK_NOT_READY) return VK_TIMEOUT;
     if (result == VK_TIMEOUT) return result;
@@ -242,13 +240,11 @@ int32_t vulkan_call_begin(tenon_device_queue *queue, tenon_error *error)
 /* Orders what follows behind all before it, or hands results to the host. */
 static void barrier(tenon_device_queue *queue, int to_host)
 {
-    VkMemoryBarrier memory = {.sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER,
-                              .srcAccessMask = VK_ACCESS_SHADER_WRITE_BIT |
-                                               VK_ACCESS_TRANSFER_WRITE_BIT,
-                              .dstAccessMask = VK_ACCESS_SHADER_READ_BIT |
-                                               VK_ACCESS_SHADER_WRITE_BIT |
-                                               VK_ACCESS_TRANSFER_READ_BIT |
-                                               VK_ACCESS_TRANSFER_WRITE_BIT};
+    VkMemoryBarrier memory = {
+        .sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER,
+        .srcAccessMask = VK_ACCESS_SHADER_WRITE_BIT | VK_ACCESS_TRANSFER_WRITE_BIT,
+        .dstAccessMask = VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT |
+                         VK_ACCESS_TRANSFER_READ_BIT | VK_ACCESS_TRANSFER_WRITE_BIT};
     VkPipelineStageFlags stages = VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT |
                                   VK_PIPELINE_STAGE_TRANSFER_BIT;
 
@@ -338,7 +334,8 @@ int32_t vulkan_queue_finish(tenon_device_queue *queue, tenon_error *error)
     int32_t status = check_idle(queue, error);
 
     if (status != TENON_OK) return status;
-    if (queue->recording != NULL && queue->recording->steps > 0) status = submit(queue, NULL, error);
+    if (queue->recording != NULL && queue->recording->steps > 0)
+        status = submit(queue, NULL, error);
     return status == TENON_OK ? wait_all(queue, error) : status;
 }
 
@@ -528,8 +525,7 @@ int32_t vulkan_record(tenon_device_queue *queue, const vulkan_dispatch *dispatch
     int32_t status;
     uint32_t i;
 
-    if (dispatch->span_count != pipeline->bindings ||
-        dispatch->push_bytes != pipeline->push_bytes)
+    if (dispatch->span_count != pipeline->bindings || dispatch->push_bytes != pipeline->push_bytes)
         return tenon_fail(error, TENON_INTERNAL, TENON_REASON_DEVICE_FAILED, TENON_SCOPE_CALL,
                           "a kernel is called with what it does not bind");
     for (i = 0; i < dispatch->span_count; i++) {
@@ -545,11 +541,11 @@ int32_t vulkan_record(tenon_device_queue *queue, const vulkan_dispatch *dispatch
     api->UpdateDescriptorSets(queue->device->handle, dispatch->span_count, writes, 0, NULL);
     if (!dispatch->beside && !batch->ordered) barrier(queue, 0);
     api->CmdBindPipeline(batch->commands, VK_PIPELINE_BIND_POINT_COMPUTE, pipeline->handle);
-    api->CmdBindDescriptorSets(batch->commands, VK_PIPELINE_BIND_POINT_COMPUTE, pipeline->layout->pipeline,
-                               0, 1, &set, 0, NULL);
+    api->CmdBindDescriptorSets(batch->commands, VK_PIPELINE_BIND_POINT_COMPUTE,
+                               pipeline->layout->pipeline, 0, 1, &set, 0, NULL);
     if (dispatch->push_bytes > 0)
-        api->CmdPushConstants(batch->commands, pipeline->layout->pipeline, VK_SHADER_STAGE_COMPUTE_BIT, 0,
-                              dispatch->push_bytes, dispatch->push);
+        api->CmdPushConstants(batch->commands, pipeline->layout->pipeline,
+                              VK_SHADER_STAGE_COMPUTE_BIT, 0, dispatch->push_bytes, dispatch->push);
     if (groups.memory != NULL)
         api->CmdDispatchIndirect(batch->commands, groups.memory->buffer,
                                  groups.memory->offset + groups.offset);
@@ -598,8 +594,7 @@ int32_t vulkan_upload(tenon_device *device, vulkan_span to, const void *from, te
     for (done = 0; done < to.bytes && status == TENON_OK; done += part) {
         part = vulkan_least(to.bytes - done, 4 * CHUNK_BYTES);
         status = vulkan_call_begin(queue, error);
-        if (status == TENON_OK)
-            status = vulkan_scratch(queue, VULKAN_STAGING, part, &stage, error);
+        if (status == TENON_OK) status = vulkan_scratch(queue, VULKAN_STAGING, part, &stage, error);
         if (status != TENON_OK) break;
         memcpy(stage.memory->mapped + stage.offset, bytes + done, (size_t)part);
         status = vulkan_record_copy(queue, (vulkan_span){to.memory, to.offset + done, part}, stage,

@@ -42,10 +42,10 @@ struct tenon_device_queue {
     tenon_device *device;
     VkCommandPool commands;
     vulkan_batch batches[VULKAN_BATCHES];
-    uint32_t oldest, flying; /* batches submitted and not yet seen done, in order from oldest */
-    vulkan_batch *recording; /* NULL: none is open */
+    uint32_t oldest, flying;   /* batches submitted and not yet seen done, in order from oldest */
+    vulkan_batch *recording;   /* NULL: none is open */
     tenon_device_graph *graph; /* that calls are recorded into, NULL: into batches */
-    int32_t fault;           /* what every call answers once work was lost */
+    int32_t fault;             /* what every call answers once work was lost */
     char fault_text[120];
 };
 

@@ -109,8 +109,7 @@ static int32_t prove(tenon_device *self, tenon_error *error)
         vulkan_pipelines_clear(self);
         status = vulkan_probe(self, &self->arithmetic, error);
     }
-    if (status == TENON_OK)
-        atomic_store(&self->gpu->arith, vulkan_classes(&self->arithmetic));
+    if (status == TENON_OK) atomic_store(&self->gpu->arith, vulkan_classes(&self->arithmetic));
     return status;
 }
 
@@ -165,6 +164,9 @@ void TENON_CALL vulkan_device_close(tenon_device *device)
     }
     if (device->handle != VK_NULL_HANDLE) {
         vulkan_queue_close(device->uploads);
+        if (left == 0 && device->memory.made && vulkan_memory_used(device) != 0)
+            services->log(services->host, TENON_LOG_WARNING,
+                          "vulkan: memory of the device was not given back");
         vulkan_weights_free(device);
         vulkan_pipelines_free(device);
         vulkan_pool_free(device);

@@ -17,10 +17,11 @@
 typedef struct vulkan_settings {
     const char *library;   /* vulkan.library: the loader's file, NULL: the system's */
     const char *cache_dir; /* vulkan.cache_dir: where compiled pipelines are kept, NULL: nowhere */
-    uint64_t memory_limit; /* vulkan.memory_limit: bytes of device memory, TENON_UNKNOWN: no limit */
-    uint64_t timeout_ns;   /* vulkan.timeout_s: longest wait for work */
-    uint32_t staging;      /* vulkan.staging=always: never touch device memory in place */
-    uint32_t no_graphs;    /* vulkan.graph=off: recorded sequences are declined */
+    uint64_t
+        memory_limit;    /* vulkan.memory_limit: bytes of device memory, TENON_UNKNOWN: no limit */
+    uint64_t timeout_ns; /* vulkan.timeout_s: longest wait for work */
+    uint32_t staging;    /* vulkan.staging=always: never touch device memory in place */
+    uint32_t no_graphs;  /* vulkan.graph=off: recorded sequences are declined */
 } vulkan_settings;
 
 /* A physical device as it was found. */
@@ -56,11 +57,11 @@ struct tenon_provider {
 
 /* What the probe found that a device does with binary32. */
 typedef struct vulkan_arithmetic {
-    uint32_t fused;       /* fma rounds once */
-    uint32_t rounded;     /* sums and products are rounded to nearest even, conversions exact */
-    uint32_t subnormals;  /* and kept where they are subnormal */
-    uint32_t divides;     /* division is correctly rounded */
-    uint32_t roots;       /* so is the square root */
+    uint32_t fused;      /* fma rounds once */
+    uint32_t rounded;    /* sums and products are rounded to nearest even, conversions exact */
+    uint32_t subnormals; /* and kept where they are subnormal */
+    uint32_t divides;    /* division is correctly rounded */
+    uint32_t roots;      /* so is the square root */
 } vulkan_arithmetic;
 
 struct vulkan_pipelines;
@@ -82,10 +83,10 @@ struct tenon_device {
     uint32_t math;
     uint32_t fma;
     vulkan_arithmetic arithmetic;
-    atomic_uint lost;       /* the device answered VK_ERROR_DEVICE_LOST */
-    atomic_ullong batches;  /* serial numbers given to batches */
-    atomic_uint launches;   /* of graphs, in flight */
-    atomic_ullong objects;  /* buffers, weights and caches alive */
+    atomic_uint lost;        /* the device answered VK_ERROR_DEVICE_LOST */
+    atomic_ullong batches;   /* serial numbers given to batches */
+    atomic_uint launches;    /* of graphs, in flight */
+    atomic_ullong objects;   /* buffers, weights and caches alive */
     vulkan_lock buffer_lock; /* of buffers */
     tenon_device_buffer *buffers[VULKAN_BUFFER_BUCKETS]; /* alive, by address */
     vulkan_lock upload_lock; /* of uploads, the queue that weights and tables travel on */

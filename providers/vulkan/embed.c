@@ -9,7 +9,8 @@ static int32_t check_call(tenon_device *device, const tenon_device_queue *queue,
                           const tenon_embed_call *call, tenon_error *error)
 {
     const tenon_prepared *weight;
-    int32_t status = vulkan_check_head(device, queue, call, sizeof *call, "tenon_embed_call", error);
+    int32_t status = vulkan_check_head(device, queue, call, sizeof *call, "tenon_embed_call",
+                                       error);
 
     if (status != TENON_OK) return status;
     status = vulkan_check_zero(&call->reserved0, sizeof call->reserved0,

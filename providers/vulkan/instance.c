@@ -128,8 +128,8 @@ static int choose_memory(const tenon_provider *provider, vulkan_gpu *gpu)
     provider->api.GetPhysicalDeviceMemoryProperties2(gpu->handle, &answer);
     if (!best_type(memory, MAPPED_FLAGS, CACHED_FLAG, LOCAL_FLAG, &gpu->staging_type)) return 0;
     /* Memory that the processor reads without its cache is slower than a copy. */
-    if (in_place) found = best_type(memory, MAPPED_FLAGS | CACHED_FLAG, LOCAL_FLAG, 0,
-                                    &gpu->main_type);
+    if (in_place)
+        found = best_type(memory, MAPPED_FLAGS | CACHED_FLAG, LOCAL_FLAG, 0, &gpu->main_type);
     gpu->unified = found ? 1 : 0;
     if (!found) found = best_type(memory, 0, LOCAL_FLAG, MAPPED_FLAGS, &gpu->main_type);
     if (!found) return 0;
@@ -209,8 +209,7 @@ static void describe(const tenon_provider *provider, vulkan_gpu *gpu)
         unusable(gpu, TENON_REASON_DEVICE_UNUSABLE, "its extensions cannot be listed");
         return;
     }
-    atomic_store(&gpu->arith,
-                 TENON_CLASS_BIT(TENON_CLASS_F32) | TENON_CLASS_BIT(TENON_CLASS_A8));
+    atomic_store(&gpu->arith, TENON_CLASS_BIT(TENON_CLASS_F32) | TENON_CLASS_BIT(TENON_CLASS_A8));
 }
 
 /* ----------------------------------------------------------------------------- the instance */

@@ -130,6 +130,9 @@ extern const vulkan_kernel vulkan_kernels[VULKAN_KERNEL_COUNT];
  * fp8-e4m3-b128   FP8            FLOAT           4
  * F32 F16 BF16    F32 F16 BF16   NONE            8
  *
+ * Table formats may as well be packed as BYTE with q itself as the code (all else as in their line):
+ * twice the bytes, but in flavour VULKAN_TEXEL six times as fast, so do that there.
+ *
  * block is in units of 32 inputs; 0: one block a row, cut at 256. int4-group: group_size 32, 64, 128,
  * 256 is block 1, 2, 4, 8; a group_size >= cols is block 0; every other group_size runs in
  * VULKAN_GROUPS_* with the same codes and VULKAN_FLOAT scales. */
@@ -179,8 +182,8 @@ typedef struct vulkan_stage_push {
 /* GEMV_* and GEMM_*. Bindings: 0 codes (texel), 1 scales (texel), 2 work (texel), 3 y (written).
  * Constants: 1 storage, 2 scale kind, 3 minima (0 or 1), 4 block. Groups: x = ceil(rows / 64),
  * y = tokens (GEMV), ceil(tokens / VULKAN_GEMM_TOKENS) (GEMM). No row of y depends on which of the
- * two ran. GEMV takes any number of tokens too; GEMM pays from 3 tokens on. */
-#define VULKAN_GEMM_TOKENS 8u
+ * two ran. GEMV takes any number of tokens too; GEMM pays from 2 tokens on. */
+#define VULKAN_GEMM_TOKENS 4u
 
 typedef struct vulkan_product_push {
     uint32_t rows; /* of this part */

@@ -65,14 +65,13 @@ static VkResult fill_block(tenon_device *device, vulkan_block *block)
 {
     const vulkan_gpu *gpu = device->gpu;
     uint32_t type = block->place == VULKAN_MAIN ? gpu->main_type : gpu->staging_type;
-    const VkBufferCreateInfo wanted = {.sType = VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO,
-                                       .size = block->bytes,
-                                       .usage = VK_BUFFER_USAGE_STORAGE_BUFFER_BIT |
-                                                VK_BUFFER_USAGE_UNIFORM_TEXEL_BUFFER_BIT |
-                                                VK_BUFFER_USAGE_INDIRECT_BUFFER_BIT |
-                                                VK_BUFFER_USAGE_TRANSFER_SRC_BIT |
-                                                VK_BUFFER_USAGE_TRANSFER_DST_BIT,
-                                       .sharingMode = VK_SHARING_MODE_EXCLUSIVE};
+    const VkBufferCreateInfo wanted = {
+        .sType = VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO,
+        .size = block->bytes,
+        .usage = VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | VK_BUFFER_USAGE_UNIFORM_TEXEL_BUFFER_BIT |
+                 VK_BUFFER_USAGE_INDIRECT_BUFFER_BIT | VK_BUFFER_USAGE_TRANSFER_SRC_BIT |
+                 VK_BUFFER_USAGE_TRANSFER_DST_BIT,
+        .sharingMode = VK_SHARING_MODE_EXCLUSIVE};
     VkMemoryAllocateInfo memory = {.sType = VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO,
                                    .memoryTypeIndex = type};
     VkMemoryRequirements needs;

@@ -20,16 +20,16 @@ struct vulkan_block;
 /* A range of a block. */
 typedef struct vulkan_memory {
     struct vulkan_block *block;
-    uint64_t offset, bytes;            /* in the block; bytes as asked for */
-    uint8_t *mapped;                   /* its first byte for the host, NULL: not in reach */
-    VkBuffer buffer;                   /* the block's */
-    VkBufferView view;                 /* all of it as texels, where vulkan_memory_view was asked */
+    uint64_t offset, bytes; /* in the block; bytes as asked for */
+    uint8_t *mapped;        /* its first byte for the host, NULL: not in reach */
+    VkBuffer buffer;        /* the block's */
+    VkBufferView view;      /* all of it as texels, where vulkan_memory_view was asked */
     atomic_uint users;
-    atomic_uint pinned;                /* users that are graphs: they use it when launched */
-    atomic_ullong batch;               /* the last batch that counted itself among the users */
-    uint64_t size;                     /* bytes rounded up */
+    atomic_uint pinned;  /* users that are graphs: they use it when launched */
+    atomic_ullong batch; /* the last batch that counted itself among the users */
+    uint64_t size;       /* bytes rounded up */
     uint32_t free;
-    uint32_t limbo; /* its owner is gone, commands still use it */
+    uint32_t limbo;                       /* its owner is gone, commands still use it */
     struct vulkan_memory *before, *after; /* neighbours in the block, by offset */
 } vulkan_memory;
 
@@ -45,8 +45,8 @@ enum { VULKAN_MAIN, VULKAN_STAGING, VULKAN_PLACES };
 typedef struct vulkan_pool {
     vulkan_lock lock;
     struct vulkan_block *blocks[VULKAN_PLACES];
-    uint64_t held;  /* bytes of blocks in main memory */
-    uint64_t used;  /* bytes of ranges in main memory */
+    uint64_t held;       /* bytes of blocks in main memory */
+    uint64_t used;       /* bytes of ranges in main memory */
     atomic_ullong limbo; /* bytes of ranges that only commands in flight keep */
     uint32_t made;
 } vulkan_pool;

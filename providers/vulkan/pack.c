@@ -94,8 +94,8 @@ static void pack_codes(const job *self, const unpacked_row *row, uint64_t number
     const uint64_t unit_step = (uint64_t)plan->code_vectors * VULKAN_TILE_ROWS * VECTOR;
     const uint8_t *stored = (const uint8_t *)self->data->weights +
                             number * tenon_row_bytes(self->weight->desc.format, plan->cols);
-    uint32_t size = plan->storage == VULKAN_FP8   ? 1
-                    : plan->storage == VULKAN_F16 ? 2
+    uint32_t size = plan->storage == VULKAN_FP8    ? 1
+                    : plan->storage == VULKAN_F16  ? 2
                     : plan->storage == VULKAN_BF16 ? 2
                     : plan->storage == VULKAN_F32  ? 4
                                                    : 0;
@@ -250,10 +250,10 @@ static int32_t pack_by_slabs(job *self, uint64_t tiles, tenon_error *error)
         self->codes = slab;
         self->scales = slab + count * plan->tile_codes;
         pack_tiles(self, count);
-        status = vulkan_upload(self->device,
-                               (vulkan_span){self->part->codes, done * plan->tile_codes,
-                                             count * plan->tile_codes},
-                               self->codes, error);
+        status = vulkan_upload(
+            self->device,
+            (vulkan_span){self->part->codes, done * plan->tile_codes, count * plan->tile_codes},
+            self->codes, error);
         if (status == TENON_OK && plan->tile_scales != 0)
             status = vulkan_upload(self->device,
                                    (vulkan_span){self->part->scales, done * plan->tile_scales,

@@ -106,11 +106,11 @@ static VkResult make_pipeline(tenon_device *device, vulkan_pipeline *pipeline)
 {
     const vulkan_pipelines *self = device->pipelines;
     VkSpecializationMapEntry entries[VULKAN_MOST_CONSTANTS];
-    const VkSpecializationInfo constants = {.mapEntryCount =
-                                                vulkan_kernels[pipeline->kernel].constants,
-                                            .pMapEntries = entries,
-                                            .dataSize = sizeof pipeline->constants,
-                                            .pData = pipeline->constants};
+    const VkSpecializationInfo constants = {
+        .mapEntryCount = vulkan_kernels[pipeline->kernel].constants,
+        .pMapEntries = entries,
+        .dataSize = sizeof pipeline->constants,
+        .pData = pipeline->constants};
     const VkComputePipelineCreateInfo wanted = {
         .sType = VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO,
         .stage = {.sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_CREATE_INFO,

@@ -48,11 +48,30 @@ static float exact_fma(float a, float b, float c)
     return (float)sum;
 }
 
-static const float edges[EDGES] = {
-    0.0f,          -0.0f,          1.0f,           -1.0f,          0x1p-149f,     -0x1p-149f,
-    0x1.8p-140f,   0x1p-126f,      -0x1.fffffcp-127f, 0x1.fffffep127f, -0x1p127f,     INFINITY,
-    -INFINITY,     NAN,            0.5f,           2.5f,           -3.5f,         0x1.000002p0f,
-    0x1.fffffep-1f, 127.0f,        -126.5f,        0x1.8p23f,      0x1p-40f,      0x1.99999ap-4f};
+static const float edges[EDGES] = {0.0f,
+                                   -0.0f,
+                                   1.0f,
+                                   -1.0f,
+                                   0x1p-149f,
+                                   -0x1p-149f,
+                                   0x1.8p-140f,
+                                   0x1p-126f,
+                                   -0x1.fffffcp-127f,
+                                   0x1.fffffep127f,
+                                   -0x1p127f,
+                                   INFINITY,
+                                   -INFINITY,
+                                   NAN,
+                                   0.5f,
+                                   2.5f,
+                                   -3.5f,
+                                   0x1.000002p0f,
+                                   0x1.fffffep-1f,
+                                   127.0f,
+                                   -126.5f,
+                                   0x1.8p23f,
+                                   0x1p-40f,
+                                   0x1.99999ap-4f};
 
 static uint32_t next(uint32_t *state)
 {

@@ -7,9 +7,9 @@
 
 /* x made ready for the products of one class. */
 typedef struct staged {
-    vulkan_span span;   /* as the kernels that write it bind it */
-    uint32_t work;      /* vector where it starts for those that read it */
-    uint32_t vectors;   /* of a token */
+    vulkan_span span; /* as the kernels that write it bind it */
+    uint32_t work;    /* vector where it starts for those that read it */
+    uint32_t vectors; /* of a token */
     uint32_t made;
 } staged;
 
@@ -93,7 +93,8 @@ static staged *staged_of(product *self, uint32_t arith)
 static int32_t choose_tokens(product *self, tenon_error *error)
 {
     const tenon_device *device = self->job.queue->device;
-    uint64_t token = self->units * VULKAN_F32_VECTORS * 16, most = vulkan_most_rows(device, &self->x);
+    uint64_t token = self->units * VULKAN_F32_VECTORS * 16,
+             most = vulkan_most_rows(device, &self->x);
     uint32_t i;
 
     for (i = 0; i < self->call->output_count; i++)
@@ -116,8 +117,8 @@ static int32_t make_staged(product *self, uint32_t arith, tenon_error *error)
 
     if (to->vectors != 0) return TENON_OK;
     to->vectors = (uint32_t)self->units * vectors_of(arith);
-    status = vulkan_scratch(self->job.queue, VULKAN_MAIN,
-                            self->most * to->vectors * UINT64_C(16), &to->span, error);
+    status = vulkan_scratch(self->job.queue, VULKAN_MAIN, self->most * to->vectors * UINT64_C(16),
+                            &to->span, error);
     /* A texel buffer begins where its memory does. */
     if (status == TENON_OK && device->flavour == VULKAN_TEXEL)
         to->work = (uint32_t)(to->span.offset / 16);
@@ -133,12 +134,13 @@ static int32_t record_staged(product *self, uint32_t arith, uint64_t first, uint
                               .units = (uint32_t)self->units,
                               .work_stride = to->vectors};
     const vulkan_span spans[2] = {vulkan_bind(&self->x, first, count, &push.x), to->span};
-    vulkan_dispatch dispatch = {.spans = spans,
-                                .span_count = 2,
-                                .beside = beside,
-                                .push = &push,
-                                .push_bytes = sizeof push,
-                                .groups = {(uint32_t)((self->units + 63) / 64), (uint32_t)count, 1}};
+    vulkan_dispatch dispatch = {
+        .spans = spans,
+        .span_count = 2,
+        .beside = beside,
+        .push = &push,
+        .push_bytes = sizeof push,
+        .groups = {(uint32_t)((self->units + 63) / 64), (uint32_t)count, 1}};
     int32_t status = vulkan_pipeline_get(self->job.queue->device,
                                          arith == TENON_CLASS_A8 ? VULKAN_ROUND : VULKAN_STAGE,
                                          NULL, &dispatch.pipeline, error);
@@ -152,7 +154,7 @@ static uint32_t kernel_of(const vulkan_plan *plan, uint64_t tokens)
 {
     int a8 = plan->arith == TENON_CLASS_A8;
     if (plan->grouped) return a8 ? VULKAN_GROUPS_A8 : VULKAN_GROUPS_F32;
-    if (tokens == 1) return a8 ? VULKAN_GEMV_A8 : VULKAN_GEMV_F32;
+    if (tokens < 3) return a8 ? VULKAN_GEMV_A8 : VULKAN_GEMV_F32;
     return a8 ? VULKAN_GEMM_A8 : VULKAN_GEMM_F32;
 }
 
@@ -183,10 +185,9 @@ static int32_t record_part(product *self, uint32_t output, const vulkan_part *pa
         .beside = beside,
         .push = &push,
         .push_bytes = sizeof push,
-        .groups = {(uint32_t)((part->rows + VULKAN_TILE_ROWS - 1) / VULKAN_TILE_ROWS),
-                   (uint32_t)(blocks ? (count + VULKAN_GEMM_TOKENS - 1) / VULKAN_GEMM_TOKENS
-                                     : count),
-                   1}};
+        .groups = {
+            (uint32_t)((part->rows + VULKAN_TILE_ROWS - 1) / VULKAN_TILE_ROWS),
+            (uint32_t)(blocks ? (count + VULKAN_GEMM_TOKENS - 1) / VULKAN_GEMM_TOKENS : count), 1}};
     int32_t status;
 
     spans[3] = vulkan_bind(&self->y[output], first, count, &push.y);

@@ -111,8 +111,7 @@ uint64_t vulkan_most_rows(const tenon_device *device, const vulkan_rows *rows)
 int32_t vulkan_job_begin(vulkan_job *job, tenon_device_queue *queue, tenon_error *error)
 {
     *job = (vulkan_job){.queue = queue};
-    return queue->graph != NULL ? vulkan_graph_call(queue, error)
-                                : vulkan_call_begin(queue, error);
+    return queue->graph != NULL ? vulkan_graph_call(queue, error) : vulkan_call_begin(queue, error);
 }
 
 static int32_t check_not_recorded(const tenon_device_queue *queue, tenon_error *error)

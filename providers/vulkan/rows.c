@@ -132,7 +132,8 @@ int32_t TENON_CALL vulkan_add_run(tenon_device *device, tenon_device_queue *queu
 static int32_t check_gated(tenon_device *device, const tenon_device_queue *queue,
                            const tenon_gated_call *call, tenon_error *error)
 {
-    int32_t status = vulkan_check_head(device, queue, call, sizeof *call, "tenon_gated_call", error);
+    int32_t status = vulkan_check_head(device, queue, call, sizeof *call, "tenon_gated_call",
+                                       error);
 
     if (status != TENON_OK) return status;
     status = vulkan_check_zero(&call->reserved0, sizeof call->reserved0,
@@ -212,9 +213,8 @@ static int32_t check_rmsnorm(tenon_device *device, const tenon_device_queue *que
                                    error);
     if (status != TENON_OK) return status;
     if (call->groups > groups_limit(device, 0)) return too_wide(error);
-    return vulkan_check_exact(device,
-                              VULKAN_NEEDS_FUSED | VULKAN_NEEDS_DIVISION | VULKAN_NEEDS_ROOTS,
-                              error);
+    return vulkan_check_exact(
+        device, VULKAN_NEEDS_FUSED | VULKAN_NEEDS_DIVISION | VULKAN_NEEDS_ROOTS, error);
 }
 
 int32_t TENON_CALL vulkan_rmsnorm_run(tenon_device *device, tenon_device_queue *queue,

@@ -15,9 +15,9 @@ typedef struct vulkan_plan {
     const int8_t *table; /* of 16 entries, NULL: none */
     uint32_t arith;      /* TENON_CLASS_* */
     uint64_t rows, cols, units, group_size;
-    uint64_t scale_inputs;  /* inputs of a row that share one stored scale */
-    uint32_t code_vectors;  /* of 16 bytes a row and unit */
-    uint32_t scale_vectors; /* of 16 bytes a row */
+    uint64_t scale_inputs;                   /* inputs of a row that share one stored scale */
+    uint32_t code_vectors;                   /* of 16 bytes a row and unit */
+    uint32_t scale_vectors;                  /* of 16 bytes a row */
     uint64_t tiles, tile_codes, tile_scales; /* tile_*: bytes */
     uint64_t part_tiles;                     /* of every part but the last */
     uint64_t parts;

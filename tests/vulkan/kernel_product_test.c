@@ -167,8 +167,8 @@ static void check_format(uint32_t format, uint32_t layout, uint32_t group, uint3
 {
     run_case runs[] = {{VULKAN_TEXEL, VULKAN_DOUBLE, VULKAN_FMA_EMULATED, 1, false},
                        {VULKAN_TEXEL, VULKAN_DOUBLE, VULKAN_FMA_EMULATED, 11, true},
-                       {VULKAN_BUFFER, VULKAN_DOUBLE, VULKAN_FMA_EMULATED, 2, false},
-                       {VULKAN_BUFFER, VULKAN_SINGLE, VULKAN_FMA_EMULATED, 3, true}};
+                       {VULKAN_BUFFER, VULKAN_DOUBLE, VULKAN_FMA_EMULATED, 5, true},
+                       {VULKAN_BUFFER, VULKAN_SINGLE, VULKAN_FMA_EMULATED, 2, false}};
     random_state random = {((uint64_t)format << 32 | group) + rows * 1000u + cols};
     weight_case weight = {.desc = {TENON_HEAD(tenon_weight_desc), .format = format,
                                    .layout = layout, .group_size = group, .arith = arith,

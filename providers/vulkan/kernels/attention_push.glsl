@@ -1,5 +1,5 @@
 // What the steps of attention are told (vulkan_attention_push), and what a row sees.
-layout(local_size_x = 64) in;
+layout(local_size_x = LANES) in;
 layout(push_constant) uniform Push
 {
     uint head_size, heads_v, rotary, kv_heads, tiles;

@@ -1,6 +1,7 @@
 #version 450
 // The segments of one head of one row, ascending.
 #include "common.glsl"
+#define LANES 64u
 #include "attention_push.glsl"
 layout(std430, binding = 0) readonly buffer Work { float work_at[]; };
 layout(std430, binding = 1) readonly buffer State { uint length; };
