@@ -140,22 +140,63 @@ out:
     return good;
 }
 
-/* SPEC.md 1.8: nobody may have seen the ids, so one past the rows gives NaN and reads nothing. */
+/* One id past the rows between two good ones: its row is NaN, the others are right. A refusal is
+ * good where the ids lie in host memory, since a host has seen and refused them before. */
+static bool one_past_rows(sample *request, direct *self, direct_device *on, uint32_t id,
+                          const guarded *right, tenon_device_buffer *buffer,
+                          conformance_result *result)
+{
+    tenon_error error = {TENON_HEAD(tenon_error), .status = TENON_OK};
+    const sample_view *ids = &request->views[0], *y = sample_result(request);
+    const uint64_t second = request->embed.y_row_stride;
+    const char *where = buffer != NULL ? "in a buffer" : "in host memory";
+    uint64_t i;
+    int32_t status;
+    memcpy(ids->memory.data + 4, &id, 4);
+    sample_poison(request);
+    result->requests++;
+    *ids->view = (tenon_view){.host = ids->memory.data, .bytes = ids->memory.bytes};
+    if (buffer != NULL) {
+        *ids->view = (tenon_view){.buffer = buffer, .bytes = ids->memory.bytes};
+        status = direct_write(self, on, buffer, 0, ids->memory.data, ids->memory.bytes, &error);
+        if (status != TENON_OK)
+            return conformance_fail(result, "write: status %d: %s", status, error.text);
+    }
+    status = sample_run(request, self, on, &error);
+    if (status == TENON_ARG && buffer == NULL)
+        return sample_untouched(request) ||
+               conformance_fail(result, "id %" PRIu32 " is refused, but y was written", id);
+    if (status != TENON_OK)
+        return conformance_fail(result,
+                                "id %" PRIu32 " of a weight of 33 rows %s: status %d, not NaN", id,
+                                where, status);
+    for (i = 0; i < request->product.desc.cols; i++) {
+        float value;
+        memcpy(&value, y->memory.data + second + 4 * i, 4);
+        if (!isnan(value))
+            return conformance_fail(result, "id %" PRIu32 " of a weight of 33 rows %s: %a, not NaN",
+                                    id, where, (double)value);
+        memcpy(right->data + second + 4 * i, &value, 4);
+    }
+    return sample_same(request, right->data, y->memory.data, right->bytes) ||
+           conformance_fail(result, "id %" PRIu32 " %s changes the rows of other tokens", id,
+                            where);
+}
+
+/* SPEC.md 1.8: where nobody has seen the ids, one past the rows gives NaN and reads nothing. */
 bool abi_check_ids_past_rows(direct *self, direct_device *on, conformance_result *result)
 {
     static const uint32_t past[] = {33, 34, 63, 64, 1000000, 0x7fffffff, 0x80000000u, 0xffffffffu};
     tenon_error error = {TENON_HEAD(tenon_error), .status = TENON_OK};
+    tenon_device_buffer *buffer = NULL;
     guarded right = {0};
     sample request;
     sample_view *y;
-    uint64_t row, gap, i;
     bool good = false;
     size_t at;
     int32_t status;
     if (!sample_make(&request, self, on, SAMPLE_EMBED, result)) return false;
     y = sample_result(&request);
-    row = request.product.desc.cols;
-    gap = request.embed.y_row_stride;
     status = sample_run(&request, self, on, &error);
     if (status == TENON_DECLINED) {
         conformance_set(result, CONFORMANCE_UNSUPPORTED, "declined: %s", error.text);
@@ -165,33 +206,18 @@ bool abi_check_ids_past_rows(direct *self, direct_device *on, conformance_result
         conformance_fail(result, "embed: status %d: %s", status, error.text);
         goto out;
     }
-    for (at = 0; at < sizeof past / sizeof past[0]; at++) {
-        memcpy(request.views[0].memory.data + 4, &past[at], 4);
-        sample_poison(&request);
-        status = sample_run(&request, self, on, &error);
-        result->requests++;
-        if (status != TENON_OK) {
-            conformance_fail(result, "id %" PRIu32 " of a weight of 33 rows: status %d, not NaN",
-                             past[at], status);
-            goto out;
-        }
-        for (i = 0; i < row; i++) {
-            float value;
-            memcpy(&value, y->memory.data + gap + 4 * i, 4);
-            if (!isnan(value)) {
-                conformance_fail(result, "id %" PRIu32 " of a weight of 33 rows gives %a, not NaN",
-                                 past[at], (double)value);
-                goto out;
-            }
-            memcpy(right.data + gap + 4 * i, &value, 4);
-        }
-        if (!sample_same(&request, right.data, y->memory.data, right.bytes)) {
-            conformance_fail(result, "id %" PRIu32 " changes the rows of other tokens", past[at]);
-            goto out;
-        }
+    if (self->module->memory.alloc != NULL &&
+        direct_alloc(self, on, request.views[0].memory.bytes, &buffer, &error) != TENON_OK) {
+        conformance_fail(result, "alloc: %s", error.text);
+        goto out;
     }
     good = true;
+    for (at = 0; good && at < sizeof past / sizeof past[0]; at++)
+        good = one_past_rows(&request, self, on, past[at], &right, NULL, result) &&
+               (buffer == NULL ||
+                one_past_rows(&request, self, on, past[at], &right, buffer, result));
 out:
+    if (buffer != NULL) self->module->memory.free(on->device, buffer);
     guarded_free(&right);
     sample_free(&request, self, on);
     return good;

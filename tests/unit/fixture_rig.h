@@ -26,6 +26,7 @@ typedef struct fixture {
     const tenon_provider_v1 *provider_v1;
     const tenon_qmatmul_v1 *qmatmul;
     const tenon_memory_v1 *memory;
+    const tenon_graph_v1 *graph;
     const tenon_embed_v1 *embed;
     const tenon_rmsnorm_v1 *rmsnorm;
     const tenon_attention_v1 *attention;
@@ -83,6 +84,7 @@ static inline void fixture_find(fixture *self, const char *name)
     self->provider_v1 = dlsym(self->file, "provider_v1");
     self->qmatmul = dlsym(self->file, "qmatmul_v1");
     self->memory = dlsym(self->file, "memory_v1");
+    self->graph = dlsym(self->file, "graph_v1");
     self->embed = dlsym(self->file, "embed_v1");
     self->rmsnorm = dlsym(self->file, "rmsnorm_v1");
     self->attention = dlsym(self->file, "attention_v1");
@@ -179,7 +181,7 @@ typedef struct work_rig {
     uint8_t codes[WIDTH * WIDTH / 32 * BLOCK_BYTES];
     tenon_prepared *weight;
     tenon_device_cache *cache;
-    tenon_view in_a, in_b, in_ids, out; /* by default the arrays above */
+    tenon_view in_a, in_b, in_w, in_k, in_v, in_ids, out; /* by default the arrays above */
 } work_rig;
 
 static inline tenon_view host_view(const void *at, uint64_t bytes)
@@ -238,6 +240,9 @@ static inline void work_open(work_rig *self, fixture *of)
     }
     self->in_a = host_view(self->a, sizeof self->a);
     self->in_b = host_view(self->b, sizeof self->b);
+    self->in_w = host_view(self->w, sizeof self->w);
+    self->in_k = host_view(self->k, sizeof self->k);
+    self->in_v = host_view(self->v, sizeof self->v);
     self->in_ids = host_view(self->ids, sizeof self->ids);
     self->out = host_view(self->y, sizeof self->y);
     fixture_must(of, prepare_weight(self, &self->weight));
@@ -273,7 +278,7 @@ static inline int32_t work_run(work_rig *self, int operation)
     }
     case RMSNORM: {
         tenon_rmsnorm_call call = {TENON_HEAD(tenon_rmsnorm_call), .x = self->in_a};
-        call.w = host_view(self->w, sizeof self->w);
+        call.w = self->in_w;
         call.y = self->out;
         call.tokens = TOKENS;
         call.groups = 1;
@@ -326,8 +331,8 @@ static inline int32_t work_run(work_rig *self, int operation)
     case APPEND: {
         const tenon_append_call call = {TENON_HEAD(tenon_append_call),
                                         self->cache,
-                                        host_view(self->k, sizeof self->k),
-                                        host_view(self->v, sizeof self->v),
+                                        self->in_k,
+                                        self->in_v,
                                         TOKENS,
                                         kv_row,
                                         kv_row,
@@ -357,6 +362,52 @@ static inline size_t work_bytes(int operation)
     return operation == APPEND   ? 0
            : operation == ARGMAX ? TOKENS * sizeof(uint32_t)
                                  : VALUES * sizeof(float);
+}
+
+/* ------------------------------------------------------------------ what tests look at */
+
+#define UNTOUCHED 0x77
+#define POISON 0xFF /* of buffers that nobody has written */
+
+static float expected[OPERATIONS][VALUES];
+
+/* What the reference answers, once for all tests. */
+static inline void compute_expected(void)
+{
+    fixture of;
+    work_rig rig;
+    int i;
+    fixture_open(&of, NULL, NULL);
+    work_open(&rig, &of);
+    for (i = 0; i < OPERATIONS; i++) {
+        fixture_must(&of, work_run(&rig, i));
+        memcpy(expected[i], rig.y, sizeof rig.y);
+    }
+    work_close(&rig);
+    fixture_close(&of, 0);
+}
+
+static inline void check_right(const work_rig *rig, int operation)
+{
+    ck_assert_msg(memcmp(rig->y, expected[operation], work_bytes(operation)) == 0,
+                  "%s is not what the reference gives", operation_names[operation]);
+}
+
+static inline uint64_t length_of(work_rig *rig)
+{
+    uint64_t length = 0;
+    fixture_must(rig->of,
+                 rig->of->attention->length(rig->of->device, rig->cache, &length, &rig->of->error));
+    return length;
+}
+
+/* Of TOKENS rows the first two, and half of the third, are written. */
+static inline void check_half(const work_rig *rig, int operation, uint8_t rest)
+{
+    const uint8_t *y = (const uint8_t *)rig->y;
+    size_t row = work_bytes(operation) / TOKENS, half = TOKENS / 2 * row + row / 8 * 4, i;
+    ck_assert_uint_gt(half, 0);
+    for (i = 0; i < sizeof rig->y; i++) ck_assert_uint_eq(y[i], i < half ? 0x5A : rest);
 }
 
 #endif

@@ -100,7 +100,7 @@ static void clamp_ids(tenon_embed_call *call)
     if (active != EMBED_CLAMPS) return;
     for (i = 0; i < call->tokens; i++) {
         ids[i] = ((const uint32_t *)call->ids.host)[i];
-        if (ids[i] > 4) ids[i] = 4;
+        if (ids[i] > 3) ids[i] = 3;
     }
     call->ids.host = ids;
 }

@@ -409,7 +409,6 @@ class Wrong(Base):
         (self.folder / "empty").write_text("")
         for words, part in ((["-p", ""], "empty"), (["-f", self.folder / "empty"], "empty"),
                             ([], "prompt"), (["-p", "a", "--tokens", "1"], "exclude"),
-                            (["-p"], "--prompt needs"), (["-p", "a", "-n"], "--count needs"),
                             (["-p", "a", "-n5"], "unknown option '-n5'"),
                             (["--tokens", "1,,2"], "1,,2"), (["--tokens", "x"], "list of ids"),
                             (["--tokens", "1,285"], "285"), (["--tokens", "4294967296"], "list"),

@@ -27,7 +27,8 @@ GOOD, FAILED, REFUSED = 0, 1, 2
 OPERATIONS = ("embed", "rmsnorm", "qmatmul", "attention", "gated", "add", "argmax")
 LINE = re.compile(r"^  (\w+) +(\w+):0 (\d+) calls(?:, (\d+) as fallback)?(?:, (\d+) failed \((.*)\))?$",
                   re.M)
-FAREWELL = re.compile(r"closed after (\d+) pieces of work, (\d+) waits, (\d+) bytes in, (\d+) out")
+FAREWELL = re.compile(r"closed after (\d+) pieces of work, (\d+) waits, (\d+) bytes in, (\d+) out, "
+                      r"(\d+) launches")
 
 PLACE = tempfile.TemporaryDirectory(prefix="tenon tokens ö ")
 FOLDER = pathlib.Path(PLACE.name)
@@ -97,8 +98,8 @@ class Run:
         found = re.search(r"made again (\d+) times", self.said)
         self.replays = int(found.group(1)) if found else 0
         found = FAREWELL.search(self.said)
-        self.work, self.waits, self.bytes_in, self.bytes_out = (
-            map(int, found.groups()) if found else (0, 0, 0, 0))
+        self.work, self.waits, self.bytes_in, self.bytes_out, self.launches = (
+            map(int, found.groups()) if found else (0, 0, 0, 0, 0))
 
     @staticmethod
     def rows(data):
@@ -190,14 +191,33 @@ class Chains(Base):
                     self.assertEqual(got.fallbacks[name, rest], got.calls[name, rest])
 
     def test_buffers_stay_on_the_device(self):
-        """Transfers do not grow with the work: norms go in once, then ids in and tokens out."""
-        few, many = (self.same("llama", "async", MIDDLE, count, logits=False)
-                     for count in (4, 40))
-        self.assertGreater(many.work, few.work + 36 * 20)
-        self.assertEqual(many.bytes_in, few.bytes_in)
-        self.assertEqual(many.bytes_out, few.bytes_out)
-        self.assertLessEqual(many.calls["memory", "async"], 4)
-        self.assertLessEqual(many.waits, 40 + 4)  # one for the token of each step
+        """Norms and the prompt go in once; of a step nothing comes out but its token."""
+        for settings, launches in ((["async.graphs=0"], 0), ([], 36)):
+            few, many = (self.same("llama", "async", MIDDLE, count, settings=settings, logits=False)
+                         for count in (4, 40))
+            self.assertGreater(many.work, few.work + 36 * 20)
+            self.assertEqual(many.bytes_in, few.bytes_in)
+            self.assertLessEqual(many.bytes_out, few.bytes_out + 36 * 4)
+            self.assertLessEqual(many.calls["memory", "async"],
+                                 few.calls["memory", "async"] + 36)
+            self.assertLessEqual(many.waits, few.waits + 36)  # for the token of each step
+            self.assertEqual(many.launches - few.launches, launches)
+            self.assertEqual(many.calls.get(("graph", "async"), 0), many.launches)
+
+    def test_steps_as_one_piece(self):
+        """Recorded or not, with more contexts than may be recorded, and moving ones."""
+        for name in ("llama", "gemma3", "rounded"):
+            for graphs in (0, 1):
+                self.same(name, "async", count=12, settings=[f"async.graphs={graphs}"])
+                self.same(name, "async", count=12, logits=False,
+                          settings=[f"async.graphs={graphs}"])
+        got = self.same("gemma3", "async", count=40, asked=("--ctx", "16"), logits=False)
+        self.assertGreater(got.launches, 20)
+        # whoever lacks something of a step gets its calls
+        for chain, settings in (("only_qmatmul,async", []), ("async,cpu", ["async.memory=40000"]),
+                                ("async,cpu", ["async.buffers=2000"])):
+            got = self.same("llama", chain, count=12, settings=settings, logits=False)
+            self.assertEqual(got.launches, 0)
 
     def test_transfers_of_a_mixed_chain(self):
         """Where links take turns, bytes move; without buffers none do and every call waits."""
@@ -348,18 +368,21 @@ class Lost(Base):
             return
         self.assertIn("async:0 was lost", got.said)
 
-    def everywhere(self, name, chain, asked=(), words=(), count=6, ids=MIDDLE):
-        whole = self.same(name, chain, ids, count, words=words, asked=asked).work
+    def everywhere(self, name, chain, asked=(), words=(), settings=(), count=6, ids=MIDDLE):
+        whole = self.same(name, chain, ids, count, words, settings, asked=asked).work
         self.assertGreater(whole, 50)
         for key in ("lose_at", "fail_late_at"):
             for at in (1, 2, whole // 9, whole // 5, whole // 3, whole // 2, whole - 40, whole - 1,
                        whole):
-                got = self.same(name, chain, ids, count, words=words, asked=asked,
-                                settings=[f"async.{key}={at}"])
+                got = self.same(name, chain, ids, count, words, [*settings, f"async.{key}={at}"],
+                                asked=asked)
                 self.check(got, at >= whole - 1)
 
     def test_llama(self):
         self.everywhere("llama", "async")
+
+    def test_steps_of_single_calls(self):
+        self.everywhere("llama", "async", settings=["async.graphs=0"])
 
     def test_gemma_beside_a_processor(self):
         self.everywhere("gemma3", "async,cpu", words=["--batch", "7"])
@@ -369,6 +392,18 @@ class Lost(Base):
 
     def test_beside_a_link_without_buffers(self):
         self.everywhere("llama", "only_qmatmul,async,cpu")
+
+    def test_every_piece_of_a_step(self):
+        """Wherever in the last step but one it happens, no token is made of what was lost."""
+        for chain, settings in (("only_qmatmul,async,cpu", []), ("async", []),
+                                ("async,cpu", ["async.buffers=2000"])):
+            first, last = (self.same("llama", chain, SHORT, count, settings=settings,
+                                     logits=False).work for count in (2, 3))
+            self.assertGreater(last - first, 10)
+            for at in range(first + 1, last + 1):
+                for key in ("lose_at", "fail_late_at"):
+                    self.same("llama", chain, SHORT, 4, settings=[*settings, f"async.{key}={at}"],
+                              logits=False)
 
     def test_without_looking_at_logits(self):
         whole = self.same("llama", "async", count=20, logits=False).work

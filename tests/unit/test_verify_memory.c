@@ -64,6 +64,7 @@ typedef enum fault {
     ERROR_BEHIND,
     CALL_BEHIND,
     IDS_REFUSED,
+    IDS_REFUSED_LATE,
     IDS_WRAPPED,
     CACHE_LEAKED,
     CACHE_NULL,
@@ -345,6 +346,10 @@ static int32_t faulty_ids(tenon_embed_call *call, bool in_buffer)
         changed_ids[i] = ids[i];
         if (ids[i] < 33) continue;
         if (active == IDS_REFUSED) return TENON_ARG;
+        if (active == IDS_REFUSED_LATE) {
+            memset((uint8_t *)call->y.host + call->y.offset, 0, 4);
+            return TENON_ARG;
+        }
         if (active == IDS_WRAPPED) changed_ids[i] = ids[i] % 33;
         if (active == TOKEN_CLAMPED && in_buffer) changed_ids[i] = 32;
     }
@@ -353,7 +358,8 @@ static int32_t faulty_ids(tenon_embed_call *call, bool in_buffer)
     return TENON_OK;
 }
 #define BEFORE_EMBED \
-    if (active == IDS_REFUSED || active == IDS_WRAPPED || active == TOKEN_CLAMPED) { \
+    if (active == IDS_REFUSED || active == IDS_REFUSED_LATE || active == IDS_WRAPPED || \
+        active == TOKEN_CLAMPED) { \
         status = faulty_ids(&call, in_buffer[0]); \
         if (status != TENON_OK) return status; \
     }
@@ -573,7 +579,8 @@ static const struct {
     {FENCE_WAITS_NOT, WITH_MEMORY, "abi/memory/queues", "another queue and a fence"},
     {QUEUES_MIX, WITH_MEMORY, "abi/memory/queues", "two queues at once"},
     {TOKEN_CLAMPED, WITH_MEMORY, "abi/memory/chosen-token", "than of the same ids"},
-    {IDS_REFUSED, WITHOUT_MEMORY, "abi/embed/ids-past-rows", "not NaN"},
+    {IDS_REFUSED, WITH_MEMORY, "abi/embed/ids-past-rows", "in a buffer: status -2, not NaN"},
+    {IDS_REFUSED_LATE, WITHOUT_MEMORY, "abi/embed/ids-past-rows", "is refused, but"},
     {IDS_WRAPPED, WITHOUT_MEMORY, "abi/embed/ids-past-rows", "not NaN"},
     {CACHE_LEAKED, WITHOUT_MEMORY, "abi/attention/release-pairs", "memory grows"},
     {CACHE_NULL, WITHOUT_MEMORY, "abi/attention/release-pairs", "clone answers 0 and NULL"},

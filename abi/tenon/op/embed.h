@@ -38,8 +38,9 @@ typedef struct tenon_embed_v1 {
     uint32_t abi_version;
     uint32_t call_size; /* sizeof(tenon_embed_call) this provider knows (R5) */
     uint32_t error_size;
-    /* All or nothing, as qmatmul's run. An id that is not below rows gives a row of NaN, whatever
-     * its view; the host refuses it before where it can see it. [serial per queue] */
+    /* All or nothing, as qmatmul's run. An id in a buffer that is not below rows gives a row of NaN.
+     * One in host memory, where the host refuses it before, gives the same, or TENON_ARG, reason
+     * INDEX, and nothing written. [serial per queue] */
     int32_t(TENON_CALL *run)(struct tenon_device *device, struct tenon_device_queue *queue,
                              const tenon_embed_call *call, tenon_error *error);
 } tenon_embed_v1;

@@ -15,14 +15,12 @@ static int32_t read_settings(tenon_provider *self, tenon_error *error)
     const struct {
         const char *name;
         uint64_t *value;
-    } numbers[] = {{"lose_at", &self->lose_at},
-                   {"fail_late_at", &self->fail_late_at},
-                   {"memory", &self->memory},
-                   {"buffers", &self->buffers},
-                   {"delay_us", &self->delay_us}};
+    } numbers[] = {{"lose_at", &self->lose_at},   {"fail_late_at", &self->fail_late_at},
+                   {"memory", &self->memory},     {"buffers", &self->buffers},
+                   {"delay_us", &self->delay_us}, {"graphs", &self->graphs}};
     size_t i;
     self->memory = TENON_UNKNOWN;
-    self->buffers = UINT64_MAX;
+    self->buffers = self->graphs = UINT64_MAX;
     for (i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
         int32_t status = inner_number(self->services, ASYNC_ID, numbers[i].name, numbers[i].value,
                                       error);
@@ -87,13 +85,15 @@ static void say_farewell(const tenon_device *self)
     const tenon_services *services = self->provider->services;
     char line[160];
     snprintf(line, sizeof line,
-             "closed after %llu pieces of work, %llu waits, %llu bytes in, %llu out",
+             "closed after %llu pieces of work, %llu waits, %llu bytes in, %llu out, %llu launches",
              (unsigned long long)self->executed, (unsigned long long)self->waits,
-             (unsigned long long)self->bytes_in, (unsigned long long)self->bytes_out);
+             (unsigned long long)self->bytes_in, (unsigned long long)self->bytes_out,
+             (unsigned long long)self->launches);
     services->log(services->host, TENON_LOG_DEBUG, line);
-    if (self->objects == 0 && self->used == 0) return;
-    snprintf(line, sizeof line, "%llu objects of %llu bytes were never given back",
-             (unsigned long long)self->objects, (unsigned long long)self->used);
+    if (self->objects == 0 && self->used == 0 && self->graphs == 0) return;
+    snprintf(line, sizeof line, "%llu objects of %llu bytes and %llu graphs were never given back",
+             (unsigned long long)self->objects, (unsigned long long)self->used,
+             (unsigned long long)self->graphs);
     services->log(services->host, TENON_LOG_ERROR, line);
 }
 
@@ -230,7 +230,7 @@ static int32_t TENON_CALL run_qmatmul(struct tenon_device *device, struct tenon_
     (void)device;
     if (work == NULL) return queue == NULL ? TENON_ARG : TENON_NOMEM;
     status = take_qmatmul(work, call, error);
-    if (status == TENON_OK) return async_give(work, error);
+    if (status == TENON_OK) return async_operate(work, error);
     async_drop(work);
     return status;
 }

@@ -6,7 +6,10 @@
  *   async.lose_at = N       the device is lost in the middle of the N-th piece of work
  *   async.fail_late_at = N  that piece of work writes half of its output and fails
  *   async.memory = BYTES    of the device, for everything; async.buffers = BYTES for buffers alone
- *   async.delay_us = T      every piece of work takes that much longer */
+ *   async.delay_us = T      every piece of work takes that much longer
+ *   async.graphs = N        so many recordings are begun, later ones declined; default: all
+ *
+ * A launched graph is as many pieces of work as it has calls, given at once. */
 #ifndef TENON_TESTS_ASYNC_H
 #define TENON_TESTS_ASYNC_H
 
@@ -17,14 +20,14 @@
 
 #define ASYNC_ID "async"
 #define ASYNC_ROOMS 4096u /* buffers at most; their handles stay below what can be mapped */
-#define ASYNC_STAGED 3u   /* blocks of host memory that belong to one piece of work */
+#define ASYNC_STAGED 2u   /* blocks of host memory that belong to one piece of work */
 
 typedef struct async_work async_work;
 
 struct tenon_provider {
     const tenon_services *services;
     void *inner; /* the reference, as in all that follows */
-    uint64_t lose_at, fail_late_at, memory, buffers, delay_us;
+    uint64_t lose_at, fail_late_at, memory, buffers, delay_us, graphs;
 };
 
 /* Where a buffer lies. Handle n is room n - 1. */
@@ -44,14 +47,17 @@ struct tenon_device {
     uint64_t outstanding;     /* given and not done */
     uint64_t executed;        /* pieces of work begun */
     uint64_t used, buffer_bytes, objects;
+    uint64_t graphs, recordings;         /* alive; begun */
     uint64_t waits, bytes_in, bytes_out; /* for the line that close says */
-    uint32_t next_room;                  /* where the search begins: handles are reused late */
+    uint64_t launches;
+    uint32_t next_room; /* where the search begins: handles are reused late */
     async_room rooms[ASYNC_ROOMS];
 };
 
 struct tenon_device_queue {
     tenon_device *device;
     uint64_t outstanding;
+    tenon_device_graph *recording; /* NULL: work is done */
     bool failed; /* work that nobody waited for has failed: all that follows is worthless */
 };
 
@@ -93,14 +99,21 @@ struct async_work {
             uint64_t first, count;
         } cut; /* truncate: to first */
     } call;
-    const tenon_prepared *weight; /* of embed */
     inner_rows y[TENON_QMATMUL_MAX_OUTPUTS];
     uint32_t outputs;
     void *staged[ASYNC_STAGED];
     uint32_t staged_count;
+    tenon_device_cache *grows; /* by tokens, or NULL */
+    uint64_t tokens;
+    bool copies_host;     /* an input was host memory */
     bool waits, finished; /* waits: the caller does, and frees it */
     int32_t status;
     tenon_error error;
+};
+
+/* Calls that were recorded, in order. */
+struct tenon_device_graph {
+    async_work *first, **end;
 };
 
 /* ---- async_work.c ---- */
@@ -119,11 +132,20 @@ int32_t async_out(async_work *work, const tenon_view *view, uint64_t rows, uint6
                   uint64_t values, const char *name, tenon_view *out, tenon_error *error);
 /* Gives the work to the worker, who owns it now; waits when it writes to host memory. */
 int32_t async_give(async_work *work, tenon_error *error);
+/* The same for an operation: while its queue records, it is kept instead. */
+int32_t async_operate(async_work *work, tenon_error *error);
+/* Puts work that nobody waits for behind the rest. [lock] */
+void async_push(tenon_device *device, async_work *work);
 /* What a queue (or NULL: the device) answers now: TENON_OK, DEVICE_LOST or LOST. [lock] */
 int32_t async_health(const tenon_device *device, const tenon_device_queue *queue,
                      tenon_error *error);
 /* Waits for the work of a queue, or of the device when queue is NULL. [lock] */
 void async_drain(tenon_device *device, const tenon_device_queue *queue);
+
+/* ---- async_graph.c ---- */
+
+/* Keeps the work in the recording of its queue, or declines it; owns it either way. */
+int32_t async_record(async_work *work, tenon_error *error);
 
 /* ---- async_memory.c ---- */
 

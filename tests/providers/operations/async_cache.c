@@ -75,7 +75,7 @@ static int32_t bad(tenon_error *error, uint32_t reason, uint64_t wanted, uint64_
 
 static int32_t give_or_drop(async_work *work, int32_t status, tenon_error *error)
 {
-    if (status == TENON_OK) return async_give(work, error);
+    if (status == TENON_OK) return async_operate(work, error);
     async_drop(work);
     return status;
 }
@@ -88,7 +88,7 @@ static int32_t do_append(tenon_device *device, async_work *work, tenon_error *er
 static int32_t take_append(async_work *work, const tenon_append_call *call, tenon_error *error)
 {
     tenon_append_call *mine = &work->call.append;
-    const tenon_device_cache *cache = call->cache;
+    tenon_device_cache *cache = call->cache;
     uint64_t width, room;
     int32_t status;
     if (cache == NULL) return bad(error, TENON_REASON_NULL_POINTER, 0, 0, "cache");
@@ -96,11 +96,13 @@ static int32_t take_append(async_work *work, const tenon_append_call *call, teno
         return bad(error, TENON_REASON_RESERVED, 0, 0, "reserved");
     if (call->tokens == 0) return bad(error, TENON_REASON_EMPTY_SHAPE, 0, 0, "tokens");
     room = cache->desc.capacity - cache->length;
-    if (call->tokens > room)
+    if (call->tokens > room && work->queue->recording == NULL)
         return bad(error, TENON_REASON_CAPACITY, call->tokens, room, "no room in the cache");
     width = cache->desc.kv_heads * cache->desc.head_size;
     *mine = *call;
     mine->cache = cache->inner;
+    work->grows = cache;
+    work->tokens = call->tokens;
     status = async_in(work, &call->k, call->tokens, call->k_row_stride, width, "k", &mine->k,
                       error);
     if (status != TENON_OK) return status;
@@ -115,7 +117,8 @@ static int32_t TENON_CALL append(struct tenon_device *device, struct tenon_devic
     (void)device;
     if (work == NULL) return queue == NULL ? TENON_ARG : TENON_NOMEM;
     status = give_or_drop(work, take_append(work, call, error), error);
-    if (status == TENON_OK) ((tenon_device_cache *)call->cache)->length += call->tokens;
+    if (status == TENON_OK && queue->recording == NULL)
+        ((tenon_device_cache *)call->cache)->length += call->tokens;
     return status;
 }
 
@@ -136,7 +139,8 @@ static int32_t take_attention(async_work *work, const tenon_attention_call *call
         return bad(error, TENON_REASON_RESERVED, 0, 0, "reserved");
     if (call->tokens == 0 || call->heads == 0)
         return bad(error, TENON_REASON_EMPTY_SHAPE, 0, 0, "tokens, heads");
-    if (call->tokens > cache->length)
+    /* a recorded call meets the length that its cache will have */
+    if (call->tokens > cache->length && work->queue->recording == NULL)
         return bad(error, TENON_REASON_INDEX, call->tokens, cache->length, "tokens");
     if (call->heads % cache->desc.kv_heads != 0)
         return bad(error, TENON_REASON_HEADS, call->heads, cache->desc.kv_heads, "heads");

@@ -10,63 +10,32 @@ static int32_t bad(tenon_error *error, uint32_t reason, const char *name)
 /* Gives the work, or drops it when its request was not good. */
 static int32_t give_or_drop(async_work *work, int32_t status, tenon_error *error)
 {
-    if (status == TENON_OK) return async_give(work, error);
+    if (status == TENON_OK) return async_operate(work, error);
     async_drop(work);
     return status;
 }
 
 /* ------------------------------------------------------------------ embed */
 
-/* Ids in a buffer are read when their turn has come: those that are none give rows of NaN. */
 static int32_t do_embed(tenon_device *device, async_work *work, tenon_error *error)
 {
-    tenon_embed_call call = work->call.embed;
-    uint32_t *ids = work->staged[0];
-    uint64_t i, k;
-    int32_t status;
-    memcpy(ids, (const uint8_t *)call.ids.host + call.ids.offset,
-           (size_t)call.tokens * sizeof *ids);
-    for (i = 0; i < call.tokens; i++)
-        if (ids[i] >= work->weight->rows) ids[i] = 0;
-    call.ids = (tenon_view){.host = ids, .bytes = call.tokens * sizeof *ids};
-    status = tenon_reference_embed_v1.run(device->inner, NULL, &call, error);
-    for (i = 0; i < call.tokens && status == TENON_OK; i++) {
-        uint32_t id, *y;
-        memcpy(&id,
-               (const uint8_t *)work->call.embed.ids.host + work->call.embed.ids.offset + 4 * i,
-               sizeof id);
-        if (id < work->weight->rows) continue;
-        y = (uint32_t *)(void *)((uint8_t *)call.y.host + call.y.offset + i * call.y_row_stride);
-        for (k = 0; k < work->weight->cols; k++) y[k] = 0x7FC00000u;
-    }
-    return status;
+    return tenon_reference_embed_v1.run(device->inner, NULL, &work->call.embed, error);
 }
 
 static int32_t take_embed(async_work *work, const tenon_embed_call *call, tenon_error *error)
 {
     tenon_embed_call *mine = &work->call.embed;
     const tenon_prepared *weight = call->weight;
-    uint64_t bytes, i;
     int32_t status;
     if (weight == NULL) return bad(error, TENON_REASON_NULL_POINTER, "weight");
     if (call->reserved0 != 0 || call->reserved1[0] != 0 || call->reserved1[1] != 0)
         return bad(error, TENON_REASON_RESERVED, "reserved");
     if (call->tokens == 0) return bad(error, TENON_REASON_EMPTY_SHAPE, "tokens");
-    if (!tenon_mul_u64(call->tokens, sizeof(uint32_t), &bytes))
-        return bad(error, TENON_REASON_OVERFLOW, "tokens");
     *mine = *call;
     mine->weight = weight->inner;
-    work->weight = weight;
-    if (async_stage(work, bytes, error) == NULL) return TENON_NOMEM;
     status = async_in(work, &call->ids, call->tokens, sizeof(uint32_t), 1, "ids", &mine->ids,
                       error);
     if (status != TENON_OK) return status;
-    for (i = 0; i < call->tokens && call->ids.buffer == NULL; i++) {
-        const uint32_t *ids = mine->ids.host;
-        if (ids[i] >= weight->rows)
-            return tenon_fail_amount(error, TENON_ARG, TENON_REASON_INDEX, TENON_SCOPE_CALL, ids[i],
-                                     weight->rows, "ids");
-    }
     return async_out(work, &call->y, call->tokens, call->y_row_stride, weight->cols, "y", &mine->y,
                      error);
 }

@@ -181,6 +181,7 @@ int32_t async_in(async_work *work, const tenon_view *view, uint64_t rows, uint64
     copy = async_stage(work, bytes, error);
     if (copy == NULL) return TENON_NOMEM;
     memcpy(copy, (const uint8_t *)view->host + view->offset, (size_t)bytes);
+    work->copies_host = true;
     *out = (tenon_view){.host = copy, .bytes = bytes};
     return TENON_OK;
 }
@@ -195,6 +196,22 @@ int32_t async_out(async_work *work, const tenon_view *view, uint64_t rows, uint6
     return TENON_OK;
 }
 
+void async_push(tenon_device *device, async_work *work)
+{
+    work->next = NULL;
+    *device->end = work;
+    device->end = &work->next;
+    device->outstanding++;
+    work->queue->outstanding++;
+    pthread_cond_signal(&device->given);
+}
+
+int32_t async_operate(async_work *work, tenon_error *error)
+{
+    if (work->queue->recording != NULL) return async_record(work, error);
+    return async_give(work, error);
+}
+
 int32_t async_give(async_work *work, tenon_error *error)
 {
     tenon_device *device = work->queue->device;
@@ -206,11 +223,7 @@ int32_t async_give(async_work *work, tenon_error *error)
         async_drop(work);
         return status;
     }
-    *device->end = work;
-    device->end = &work->next;
-    device->outstanding++;
-    work->queue->outstanding++;
-    pthread_cond_signal(&device->given);
+    async_push(device, work);
     if (!work->waits) { /* it may be gone already once the lock is free */
         pthread_mutex_unlock(&device->lock);
         return TENON_OK;
