@@ -94,7 +94,7 @@ static int measure(const tenon_device *device, tenon_device_cache *self, uint64_
     const tenon_cache_desc *desc = &self->desc;
     const VkPhysicalDeviceLimits *limits = &device->gpu->limits;
     uint64_t most = vulkan_least(device->gpu->range_limit, device->gpu->block_limit);
-    uint64_t heads_v = tenon_ceil_div_u64(desc->head_size, desc->type == TENON_CACHE_F16 ? 8 : 4);
+    uint64_t heads_v = vulkan_head_vectors(desc->head_size, desc->type == TENON_CACHE_F16 ? 8 : 4);
 
     if (device->flavour == VULKAN_TEXEL)
         most = vulkan_least(most, limits->maxTexelBufferElements * UINT64_C(16));

@@ -40,6 +40,7 @@ typedef struct vulkan_gpu {
     uint64_t block_limit; /* bytes of one allocation of the driver */
     VkPhysicalDeviceLimits limits;
     VkPhysicalDeviceFeatures features;
+    uint8_t cache_uuid[VK_UUID_SIZE]; /* of compiled pipelines: the driver's version and options */
     atomic_uint arith; /* classes: what may be claimed, after the first open what was proven */
 } vulkan_gpu;
 

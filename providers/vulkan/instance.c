@@ -189,6 +189,7 @@ static void describe(const tenon_provider *provider, vulkan_gpu *gpu)
     provider->api.GetPhysicalDeviceFeatures2(gpu->handle, &features);
     gpu->limits = answer.properties.limits;
     gpu->features = features.features;
+    memcpy(gpu->cache_uuid, answer.properties.pipelineCacheUUID, sizeof gpu->cache_uuid);
     memcpy(gpu->info.uuid, id.deviceUUID, sizeof gpu->info.uuid);
     snprintf(gpu->info.driver, sizeof gpu->info.driver, "%.30s %.30s", driver.driverName,
              driver.driverInfo);

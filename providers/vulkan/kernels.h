@@ -233,13 +233,14 @@ typedef struct vulkan_rmsnorm_push {
 } vulkan_rmsnorm_push;
 
 /* GATED: 0 gate, 1 up, 2 y (written). ADD: 0 a, 1 b, 2 y (written). Groups: x = ceil(width / 256),
- * y = tokens. */
+ * y = tokens. Constant 1 of GATED is TENON_ACT_* too; where it is 0 the pushed one counts, which is
+ * four times as slow on a software device, since that runs every branch. */
 typedef struct vulkan_pair_push {
     uint32_t a, a_stride; /* gate or a */
     uint32_t b, b_stride; /* up or b */
     uint32_t y, y_stride;
     uint32_t width;
-    uint32_t activation; /* GATED only: TENON_ACT_* */
+    uint32_t activation; /* GATED only: TENON_ACT_*, where constant 1 is 0 */
 } vulkan_pair_push;
 
 /* ARGMAX: 0 x, 1 work (written): for each token `stretches` pairs of words (index, bits of the
@@ -259,7 +260,8 @@ typedef struct vulkan_argmax_push {
  *
  * A cache is three or four arrays of vectors, of E = 4 floats or E = 8 halves, and a state:
  *
- *   heads_v = ceil(head_size / E)                      vectors of a head of one position
+ *   heads_v = vulkan_head_vectors(head_size, E)        vectors of a head of one position, zeros past
+ *                                                      head_size
  *   k       [kv_head][position / 64][heads_v][64]      rotated; capacity rounded up to 64
  *   plain   the same shape: un-rotated keys, only of caches that are evictable and rotate
  *   v       [kv_head][position][heads_v]               capacity rounded up to 64 likewise
@@ -320,6 +322,12 @@ typedef struct vulkan_attention_push {
     uint32_t work;
     float scale;
 } vulkan_attention_push;
+
+/* Whole sixteens of inputs, as dot16 takes them. */
+static inline uint64_t vulkan_head_vectors(uint64_t head_size, uint64_t elements)
+{
+    return (head_size / 16 + (head_size % 16 != 0)) * (16 / elements);
+}
 
 /* Words of the work buffer of one attention dispatch. */
 static inline uint64_t vulkan_attention_words(uint64_t tokens, uint64_t heads, uint64_t tiles,

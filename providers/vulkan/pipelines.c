@@ -6,7 +6,8 @@
 
 typedef struct vulkan_pipelines {
     vulkan_lock lock;
-    VkPipelineCache cache;
+    VkPipelineCache cache; /* VK_NULL_HANDLE: none */
+    int changed;           /* something was compiled that was not loaded */
     vulkan_layout layouts[VULKAN_KERNEL_COUNT];
     vulkan_pipeline *first[VULKAN_KERNEL_COUNT];
 } vulkan_pipelines;
@@ -20,6 +21,7 @@ int32_t vulkan_pipelines_make(tenon_device *device, tenon_error *error)
         return vulkan_no_memory(sizeof *self, TENON_SCOPE_DEVICE, "no memory for pipelines", error);
     }
     device->pipelines = self;
+    vulkan_cache_load(device, &self->cache);
     return TENON_OK;
 }
 
@@ -50,6 +52,7 @@ void vulkan_pipelines_clear(tenon_device *device)
 void vulkan_pipelines_free(tenon_device *device)
 {
     if (device->pipelines == NULL) return;
+    vulkan_cache_save(device, device->pipelines->cache, device->pipelines->changed);
     vulkan_pipelines_clear(device);
     vulkan_lock_free(&device->pipelines->lock);
     free(device->pipelines);
@@ -159,6 +162,7 @@ static int32_t get(tenon_device *device, uint32_t kernel, const uint32_t *consta
         free(pipeline);
         return vulkan_failed(device, result, from->name, TENON_SCOPE_CALL, error);
     }
+    self->changed = 1;
     pipeline->next = self->first[kernel];
     self->first[kernel] = pipeline;
     *out = pipeline;

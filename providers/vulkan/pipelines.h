@@ -30,6 +30,12 @@ void vulkan_pipelines_free(tenon_device *device);
 int32_t vulkan_pipeline_get(tenon_device *device, uint32_t kernel,
                             const uint32_t options[VULKAN_MOST_CONSTANTS - 1],
                             const vulkan_pipeline **out, tenon_error *error);
+/* The driver's own form of all pipelines, kept in a file below vulkan.cache_dir (pipeline_cache.c).
+ * A file that is missing, damaged or of another device or driver is as none. *out may stay NULL. */
+void vulkan_cache_load(tenon_device *device, VkPipelineCache *out);
+/* Writes what has come to it; frees it. */
+void vulkan_cache_save(tenon_device *device, VkPipelineCache cache, int changed);
+
 /* Forgets all of them: the modules to use have changed. Nothing is in flight. */
 void vulkan_pipelines_clear(tenon_device *device);
 

@@ -37,7 +37,7 @@ static float exact_fma(float a, float b, float c)
     double product = (double)a * (double)b, sum = product + (double)c, back, rest;
     uint64_t bits;
 
-    if (!isfinite(sum)) return (float)sum;
+    if (!(sum - sum == 0.0)) return (float)sum; /* not finite */
     back = sum - product;
     rest = (product - (sum - back)) + ((double)c - back);
     memcpy(&bits, &sum, sizeof bits);

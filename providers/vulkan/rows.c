@@ -56,11 +56,12 @@ static int32_t run_pair(const pair *self, tenon_device_queue *queue, tenon_error
     const vulkan_rows *const views[3] = {&a, &b, &y};
     uint64_t groups = tenon_ceil_div_u64(self->width, PAIR_GROUP), first, count, most = 0;
     vulkan_dispatch dispatch = {.span_count = 3, .push_bytes = sizeof(vulkan_pair_push)};
+    const uint32_t options[VULKAN_MOST_CONSTANTS - 1] = {self->activation}; /* of GATED */
     vulkan_job job;
     int32_t status;
 
     if (groups > groups_limit(device, 0)) return too_wide(error);
-    status = vulkan_pipeline_get(device, self->kernel, NULL, &dispatch.pipeline, error);
+    status = vulkan_pipeline_get(device, self->kernel, options, &dispatch.pipeline, error);
     if (status == TENON_OK) status = vulkan_job_begin(&job, queue, error);
     if (status == TENON_OK)
         status = vulkan_job_input(&job, self->a, self->a_stride, self->tokens, self->width, &a,

@@ -9,6 +9,11 @@
 #define WIN32_LEAN_AND_MEAN
 #include <windows.h>
 
+unsigned long vulkan_process_id(void)
+{
+    return GetCurrentProcessId();
+}
+
 int vulkan_lock_make(vulkan_lock *lock)
 {
     InitializeSRWLock((SRWLOCK *)(void *)lock);
@@ -56,12 +61,18 @@ void (*vulkan_library_find(void *library, const char *name))(void)
 #else
 
 #include <dlfcn.h>
+#include <unistd.h>
 
 #if defined(__APPLE__)
 #define LOADER_NAME "libvulkan.1.dylib"
 #else
 #define LOADER_NAME "libvulkan.so.1"
 #endif
+
+unsigned long vulkan_process_id(void)
+{
+    return (unsigned long)getpid();
+}
 
 int vulkan_lock_make(vulkan_lock *lock)
 {

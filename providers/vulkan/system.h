@@ -13,6 +13,9 @@ typedef struct vulkan_lock {
 typedef pthread_mutex_t vulkan_lock;
 #endif
 
+/* Tells this process from others. */
+unsigned long vulkan_process_id(void);
+
 /* 0 when the system has no lock to give. [any thread] */
 int vulkan_lock_make(vulkan_lock *lock);
 void vulkan_lock_free(vulkan_lock *lock);

@@ -78,6 +78,18 @@ DESTROY(DestroyPipelineLayout, VkPipelineLayout)
 CREATE(CreateDescriptorPool, VkDescriptorPoolCreateInfo, VkDescriptorPool)
 DESTROY(DestroyDescriptorPool, VkDescriptorPool)
 DESTROY(DestroyPipeline, VkPipeline)
+DESTROY(DestroyPipelineCache, VkPipelineCache)
+
+static VkResult VKAPI_CALL faulty_CreatePipelineCache(VkDevice on,
+                                                      const VkPipelineCacheCreateInfo *wanted,
+                                                      const VkAllocationCallbacks *memory,
+                                                      VkPipelineCache *out)
+{
+    VkResult result;
+    atomic_store(&control.cache_bytes, (long)wanted->initialDataSize);
+    if (fails(FAULTY_CreatePipelineCache, &result)) return result;
+    return count(REAL(CreatePipelineCache)(on, wanted, memory, out));
+}
 
 static VkResult VKAPI_CALL faulty_CreateBuffer(VkDevice on, const VkBufferCreateInfo *wanted,
                                                const VkAllocationCallbacks *memory, VkBuffer *out)
@@ -352,6 +364,7 @@ static PFN_vkVoidFunction mine(const char *name)
     MINE(DestroyPipelineLayout)
     MINE(DestroyDescriptorPool)
     MINE(DestroyPipeline)
+    MINE(DestroyPipelineCache)
 #undef MINE
     return NULL;
 }

@@ -22,6 +22,7 @@
     X(CreateDescriptorSetLayout) \
     X(CreatePipelineLayout) \
     X(CreateComputePipelines) \
+    X(CreatePipelineCache) \
     X(CreateDescriptorPool) \
     X(AllocateCommandBuffers) \
     X(AllocateDescriptorSets) \
@@ -44,6 +45,7 @@ typedef struct faulty_control {
         atomic_long made;  /* calls so far */
     } call[FAULTY_CALL_COUNT];
     atomic_long alive;        /* objects created and not destroyed */
+    atomic_long cache_bytes;  /* that the last pipeline cache was made with */
     uint32_t family_count;    /* 0: as they are; else these, of which the last one computes */
     uint32_t family_computes; /* 0: none of them does */
     atomic_uint family_used;  /* that a device was created with */

@@ -71,7 +71,7 @@ static void open_caches(pair_of_caches *self, const shape *s, uint32_t flavour, 
     self->math = math;
     self->random.state = s->head_size * 131u + s->capacity;
     self->tiles = (s->capacity + 63) / 64;
-    self->heads_v = (s->head_size + elements - 1) / elements;
+    self->heads_v = (uint32_t)vulkan_head_vectors(s->head_size, elements);
     self->constants[0] = VULKAN_FMA_EMULATED;
     self->constants[1] = elements;
     self->constants[2] = s->pairing;

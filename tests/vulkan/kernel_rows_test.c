@@ -209,9 +209,11 @@ static void check_pair(uint32_t id, uint32_t activation, uint32_t width, bool sp
     const rig_buffer *buffers[3] = {&as, &bs, &ys};
     vulkan_pair_push push = {1, stride, 2, stride, 3, stride, width, activation};
 
+    uint32_t options[VULKAN_MOST_CONSTANTS] = {VULKAN_FMA_EMULATED, special ? activation : 0};
+
     ck_assert_ptr_nonnull(expected);
     for (math = 0; math < VULKAN_MATHS; math++) {
-        (void)rig_run(&device, rig_kernel_get(&device, id, VULKAN_BUFFER, math, constants), buffers,
+        (void)rig_run(&device, rig_kernel_get(&device, id, VULKAN_BUFFER, math, options), buffers,
                       &push, width / 256 + 1, TOKENS, 1, 1);
         for (s = 0; s < TOKENS; s++) {
             const float *left = a + 1 + (size_t)s * stride, *right = b + 2 + (size_t)s * stride;

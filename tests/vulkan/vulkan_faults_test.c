@@ -2,6 +2,7 @@
  * and that nothing is left behind, whatever failed. */
 #include "provider_rig.h"
 
+#include <dirent.h>
 #include <vulkan/vulkan_core.h>
 
 #define ROWS 200u
@@ -92,6 +93,7 @@ START_TEST(every_call_fails)
         [FAULTY_QueueSubmit] = VK_ERROR_DEVICE_LOST,
         [FAULTY_WaitForFences] = VK_ERROR_DEVICE_LOST};
     if (_i == FAULTY_EnumeratePhysicalDevices) return; /* its failure is not one of open */
+    if (_i == FAULTY_CreatePipelineCache) return;      /* nor is this one of anything */
     fail_every((enum faulty_call)_i, results[_i] != 0 ? results[_i] : VK_ERROR_OUT_OF_HOST_MEMORY);
 }
 END_TEST
@@ -422,6 +424,90 @@ START_TEST(bindings_are_small)
 }
 END_TEST
 
+/* ----------------------------------------------------------------------------- pipelines on disk */
+
+/* One life over a folder; the bytes that the driver was given at its start. */
+static long live_with(const char *folder, int logs)
+{
+    static float y[Y_VALUES];
+    tenon_prepared *weight = NULL;
+    long bytes;
+    rig self;
+
+    rig_load(&self, 1);
+    rig_set(&self, "vulkan.cache_dir", folder);
+    if (logs == 2) rig_fail(&self, FAULTY_CreatePipelineCache, 1, VK_ERROR_OUT_OF_HOST_MEMORY);
+    if (!rig_open_device(&self)) return -1;
+    bytes = atomic_load(&self.faults->cache_bytes);
+    ck_assert_int_eq(rig_prepare(&self, ROWS, 1, 1, 1, &weight), TENON_OK);
+    ck_assert_int_eq(product(&self, weight, y), TENON_OK);
+    self.qmatmul->release(self.device, weight);
+    ck_assert_int_eq(self.logged > 0, logs > 0);
+    rig_close(&self);
+    return bytes;
+}
+
+/* The one file of a folder: 0 bytes when it is not there; every byte of it is turned at `at`. */
+static long file_of(const char *folder, long at)
+{
+    char path[600], name[300] = "";
+    struct dirent *entry;
+    DIR *open = opendir(folder);
+    FILE *file;
+    long size;
+    int byte;
+
+    ck_assert_ptr_nonnull(open);
+    while ((entry = readdir(open)) != NULL)
+        if (strstr(entry->d_name, ".bin") != NULL) {
+            ck_assert_msg(name[0] == '\0', "more than one file");
+            snprintf(name, sizeof name, "%s", entry->d_name);
+        }
+    closedir(open);
+    if (name[0] == '\0') return 0;
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    file = fopen(path, "r+b");
+    ck_assert_ptr_nonnull(file);
+    if (at >= 0) {
+        fseek(file, at, SEEK_SET);
+        byte = fgetc(file);
+        fseek(file, at, SEEK_SET);
+        fputc(byte ^ 0x10, file);
+    }
+    fseek(file, 0, SEEK_END);
+    size = ftell(file);
+    fclose(file);
+    return size;
+}
+
+START_TEST(pipelines_are_kept)
+{
+    char folder[] = "/tmp/tenon-pipelines-XXXXXX", command[80];
+    long size, bytes, at;
+
+    ck_assert_ptr_nonnull(mkdtemp(folder));
+    bytes = live_with(folder, 0);
+    if (bytes < 0) return;
+    ck_assert_int_eq(bytes, 0);
+    size = file_of(folder, -1);
+    ck_assert_int_gt(size, 56);
+    ck_assert_int_eq(live_with(folder, 0), size - 56); /* all but the head */
+    for (at = 0; at < size; at += size / 7 + 1) {      /* damaged: ignored, and written anew */
+        file_of(folder, at);
+        ck_assert_int_eq(live_with(folder, 1), 0);
+        ck_assert_int_gt(live_with(folder, 0), 0);
+    }
+    snprintf(command, sizeof command, "truncate -s -1 %s/*.bin", folder);
+    ck_assert_int_eq(system(command), 0);
+    ck_assert_int_eq(live_with(folder, 1), 0);
+    ck_assert_int_gt(live_with(folder, 2), 0); /* a driver that does not take it */
+    snprintf(command, sizeof command, "rm -r %s", folder);
+    ck_assert_int_eq(system(command), 0);
+    /* No folder: nothing is written, nothing fails. */
+    ck_assert_int_eq(live_with(folder, 0), 0);
+}
+END_TEST
+
 static Suite *suite(void)
 {
     Suite *made = suite_create("vulkan faults");
@@ -443,6 +529,7 @@ static Suite *suite(void)
     tcase_add_test(flights, a_wait_takes_too_long);
     tcase_add_test(weights, weights_are_held_once);
     tcase_add_test(weights, bindings_are_small);
+    tcase_add_test(weights, pipelines_are_kept);
     suite_add_tcase(made, calls);
     suite_add_tcase(made, memory);
     suite_add_tcase(made, flights);

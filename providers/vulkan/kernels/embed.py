@@ -25,7 +25,7 @@ KERNELS = [
     ('groups_f32', 'groups', [], 4, [0, 1, 2], 16, 1, True),
     ('embed', 'embed', [], 4, [], 16, 5, True),
     ('rmsnorm', 'rmsnorm', [], 3, [], 8, 1, True),
-    ('gated', 'gated', [], 3, [], 8, 1, True),
+    ('gated', 'gated', [], 3, [], 8, 2, True),
     ('add', 'add', [], 3, [], 8, 1, False),
     ('argmax', 'argmax', [], 2, [], 6, 1, False),
     ('argmax_last', 'argmax_last', [], 2, [], 6, 1, False),

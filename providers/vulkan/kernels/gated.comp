@@ -43,11 +43,14 @@ float gelu_erf(float x)
     return x < 0.0 ? below : fused(-a, q, x);
 }
 
+layout(constant_id = 1) const uint ACTIVATION = 0u; // 0: what is pushed
+
 float activate(float x)
 {
-    if (push.activation == SILU) return silu(x);
-    if (push.activation == GELU_TANH) return gelu_tanh(x);
-    if (push.activation == GELU_ERF) return gelu_erf(x);
+    uint activation = ACTIVATION != 0u ? ACTIVATION : push.activation;
+    if (activation == SILU) return silu(x);
+    if (activation == GELU_TANH) return gelu_tanh(x);
+    if (activation == GELU_ERF) return gelu_erf(x);
     if (is_nan(x)) return x;
     return x > 0.0 ? x : 0.0;
 }

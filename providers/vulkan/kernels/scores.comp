@@ -49,80 +49,58 @@ vec4 key(uint at, uint quad)
                 half_to_float(w.y >> 16));
 }
 
+#define FUSED(a, b, c) fused(a, b, c)
+#define SCORES exact_scores
+#include "scores_chains.glsl"
+#undef FUSED
+#undef SCORES
+#ifdef DOUBLE
+#define FUSED(a, b, c) fused_soon(a, b, c, WIDE, doubt)
+#define SCORES soon_scores
+#include "scores_chains.glsl"
+#else
+#define soon_scores exact_scores
+#endif
+
 void main()
 {
     uint lane = gl_LocalInvocationID.x, head = gl_WorkGroupID.y, token = gl_WorkGroupID.z;
     uint position = position_of(length), first = first_visible(position);
     uint from = push.q + token * push.q_stride + head * push.head_size;
-    uint kv_head = head / (push.heads / push.kv_heads), quads = push.heads_v * (ELEMENTS / 4u);
+    uint kv_head = head / (push.heads / push.kv_heads), to = scores_word();
 
-    for (uint i = lane; i < quads; i += LANES)
+    for (uint i = lane; i < push.heads_v * (ELEMENTS / 4u); i += LANES)
         q[i] = vec4(query(from, position, 4u * i), query(from, position, 4u * i + 1u),
                     query(from, position, 4u * i + 2u), query(from, position, 4u * i + 3u));
     barrier();
     for (uint tile = first / 64u + gl_WorkGroupID.x; tile <= position / 64u;
          tile += gl_NumWorkGroups.x) {
-      float greatest = uintBitsToFloat(0xff800000u);
-      for (uint part = 0u; part < 64u; part += LANES * POSITIONS) {
-        uint at = key_vector(push.tiles, push.heads_v, kv_head, tile * 64u + part + lane, 0u);
-        precise float p[POSITIONS * 16u];
-#ifdef DOUBLE
-        bool doubt[POSITIONS];
-        [[unroll]] for (uint n = 0u; n < POSITIONS; n++) doubt[n] = false;
-#endif
-        [[unroll]] for (uint n = 0u; n < POSITIONS * 16u; n++) p[n] = 0.0;
-        for (uint i = 0u; i < quads; i += 4u) { // lane j of dot16 takes the inputs j modulo 16
-            [[unroll]] for (uint j = 0u; j < 4u; j++) {
-                // Past the last input there are zeros, which change nothing.
-                vec4 with = i + j < quads ? q[i + j] : vec4(0.0);
-                [[unroll]] for (uint n = 0u; n < POSITIONS; n++) {
-                    vec4 k = i + j < quads ? key(at + n * LANES, i + j) : vec4(0.0);
-                    uint to = 16u * n + 4u * j;
-#ifdef DOUBLE
-                    p[to] = fused_soon(with.x, k.x, p[to], WIDE, doubt[n]);
-                    p[to + 1u] = fused_soon(with.y, k.y, p[to + 1u], WIDE, doubt[n]);
-                    p[to + 2u] = fused_soon(with.z, k.z, p[to + 2u], WIDE, doubt[n]);
-                    p[to + 3u] = fused_soon(with.w, k.w, p[to + 3u], WIDE, doubt[n]);
-#else
-                    p[to] = fused(with.x, k.x, p[to]);
-                    p[to + 1u] = fused(with.y, k.y, p[to + 1u]);
-                    p[to + 2u] = fused(with.z, k.z, p[to + 2u]);
-                    p[to + 3u] = fused(with.w, k.w, p[to + 3u]);
-#endif
-                }
+        uint begin = tile * 64u, keys = key_vector(push.tiles, push.heads_v, kv_head, begin, 0u);
+        float greatest = uintBitsToFloat(0xff800000u), score[POSITIONS];
+        bool doubt = false;
+
+        for (uint n = lane; n < 64u; n += LANES * POSITIONS) {
+            soon_scores(keys + n, doubt, score);
+            [[unroll]] for (uint i = 0u; i < POSITIONS; i++) {
+                uint t = begin + n + i * LANES;
+                if (t < first || t > position) continue;
+                work_at[to + t] = score[i];
+                // A NaN makes the row NaN by itself.
+                greatest = score[i] > greatest ? score[i] : greatest;
             }
         }
 #ifdef DOUBLE
-        // Exactly, where there is doubt: chain by chain, so that lanes without it pass by quickly.
-        [[unroll]] for (uint n = 0u; n < POSITIONS; n++) {
-            precise float t = 0.0;
-            uint steps = (quads + 3u) / 4u, chain = 0u, step = 0u;
-            for (uint count = doubt[n] ? 16u * steps : 0u; count > 0u; count--) {
-                uint quad = 4u * step + chain / 4u;
-                if (quad < quads)
-                    t = fused(q[quad][chain & 3u], key(at + n * LANES, quad)[chain & 3u], t);
-                step++;
-                if (step < steps) continue;
-                [[unroll]] for (uint j = 0u; j < 16u; j++)
-                    p[16u * n + j] = j == chain ? t : p[16u * n + j];
-                t = 0.0;
-                step = 0u;
-                chain++;
+        greatest = doubt ? uintBitsToFloat(0xff800000u) : greatest;
+        for (uint n = doubt ? lane : 64u; n < 64u; n += LANES * POSITIONS) {
+            exact_scores(keys + n, doubt, score);
+            [[unroll]] for (uint i = 0u; i < POSITIONS; i++) {
+                uint t = begin + n + i * LANES;
+                if (t < first || t > position) continue;
+                work_at[to + t] = score[i];
+                greatest = score[i] > greatest ? score[i] : greatest;
             }
         }
 #endif
-        [[unroll]] for (uint n = 0u; n < POSITIONS; n++) {
-            uint t = tile * 64u + part + n * LANES + lane;
-            precise float r[8];
-            [[unroll]] for (uint j = 0u; j < 8u; j++) r[j] = p[16u * n + j] + p[16u * n + j + 8u];
-            [[unroll]] for (uint j = 0u; j < 4u; j++) r[j] = r[j] + r[j + 4u];
-            precise float score = ((r[0] + r[2]) + (r[1] + r[3])) * push.scale;
-            bool visible = t >= first && t <= position;
-            if (visible) work_at[scores_word() + t] = score;
-            // A NaN makes the row NaN by itself.
-            if (visible && !is_nan(score) && score > greatest) greatest = score;
-        }
-      }
         most[lane] = greatest;
         for (uint step = LANES / 2u; step > 0u; step /= 2u) {
             barrier();
