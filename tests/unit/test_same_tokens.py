@@ -492,6 +492,22 @@ class Refused(Base):
             self.refused("ops_fail", setting.split("=")[0].split(".")[1], settings=[setting])
 
 
+class Correct(unittest.TestCase):
+    """Unless told otherwise the fixtures pass the conformance suite."""
+
+    def verify(self, name, *words):
+        done = subprocess.run([TENON, "verify", pathlib.Path(FIXTURES) / f"tenon-{name}.so", "--json",
+                               *words], capture_output=True, timeout=300, env=environment())
+        self.assertEqual(done.returncode, GOOD, done.stdout[-2000:] + done.stderr[-2000:])
+
+    def test_border(self):
+        for name in ("only_qmatmul", "ops_fail", "ops_full", "async"):
+            self.verify(name, "--stage", "abi")
+
+    def test_memory(self):
+        self.verify("async", "--filter", "*memory*")
+
+
 class Real(Base):
     """Real models, when they are given: greedy tokens of every chain."""
 
@@ -530,7 +546,7 @@ class Real(Base):
 def main():
     suite = unittest.TestSuite(
         unittest.defaultTestLoader.loadTestsFromTestCase(case)
-        for case in (Chains, Shapes, Fails, Full, Lost, Refused, Real))
+        for case in (Chains, Shapes, Fails, Full, Lost, Refused, Correct, Real))
     result = unittest.TextTestRunner(stream=sys.stdout, verbosity=1).run(suite)
     failed = len({case.id().split(" (")[0] for case, _ in result.failures + result.errors})
     for case, why in result.skipped:

