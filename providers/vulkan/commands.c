@@ -120,7 +120,7 @@ static int32_t lose(tenon_device_queue *queue, int32_t status, const char *what,
                       queue->fault_text);
 }
 
-static int32_t answer_fault(const tenon_device_queue *queue, tenon_error *error)
+int32_t vulkan_answer_fault(const tenon_device_queue *queue, tenon_error *error)
 {
     if (queue->fault != TENON_OK)
         return tenon_fail(error, queue->fault, TENON_REASON_DEVICE_FAILED, TENON_SCOPE_DEVICE,
@@ -135,9 +135,9 @@ static int32_t answer_fault(const tenon_device_queue *queue, tenon_error *error)
 static int32_t check_idle(const tenon_device_queue *queue, tenon_error *error)
 {
     if (queue->graph != NULL)
-        return tenon_fail(error, TENON_DECLINED, TENON_REASON_CAPTURING, TENON_SCOPE_CALL,
-                          "not a part of a recorded sequence");
-    return answer_fault(queue, error);
+        return tenon_fail(error, TENON_STATE, TENON_REASON_CAPTURING, TENON_SCOPE_CALL,
+                          "calls are being recorded on this queue");
+    return vulkan_answer_fault(queue, error);
 }
 
 /* ---------------------------------------------------------------------------------- batches */

@@ -53,6 +53,8 @@ int32_t TENON_CALL vulkan_queue_open(tenon_device *device, tenon_device_queue **
                                      tenon_error *error);
 void TENON_CALL vulkan_queue_close(tenon_device_queue *queue);
 
+/* Answers what was lost. */
+int32_t vulkan_answer_fault(const tenon_device_queue *queue, tenon_error *error);
 /* Begins what cannot be recorded into a graph: answers what was lost before, opens a batch where none
  * is open. */
 int32_t vulkan_call_begin(tenon_device_queue *queue, tenon_error *error);

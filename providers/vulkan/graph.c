@@ -175,8 +175,10 @@ void TENON_CALL vulkan_graph_abort(tenon_device *device, tenon_device_queue *que
 int32_t vulkan_graph_call(tenon_device_queue *queue, tenon_error *error)
 {
     tenon_device_graph *graph = queue->graph;
+    int32_t status = vulkan_answer_fault(queue, error);
     uint32_t i;
 
+    if (status != TENON_OK) return status;
     if (graph->whole != graph->batch.steps)
         return declined(TENON_REASON_CAPTURING, "a call before was recorded in part", error);
     /* Calls follow each other behind barriers: they share their scratch memory. */

@@ -3,6 +3,8 @@
 #include "faulty_loader.h"
 
 #include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <vulkan/vulkan_core.h>
 
@@ -375,6 +377,27 @@ static PFN_vkVoidFunction VKAPI_CALL faulty_GetDeviceProcAddr(VkDevice on, const
     return found != NULL ? found : real_get_device(on, name);
 }
 
+/* The same faults for a program that cannot reach the control. */
+static void read_environment(void)
+{
+    static const char *const names[FAULTY_CALL_COUNT] = {
+#define NAME(function) [FAULTY_##function] = #function,
+        FAULTY_CALLS(NAME)
+#undef NAME
+    };
+    const char *type = getenv("TENON_FAULTY_DEVICE_TYPE"), *fault = getenv("TENON_FAULTY_CALL");
+    char name[40];
+    int result, i;
+    long after;
+    if (type != NULL) control.device_type = (uint32_t)strtoul(type, NULL, 10) + 1;
+    if (fault == NULL || sscanf(fault, "%39[A-Za-z]:%ld:%d", name, &after, &result) != 3) return;
+    for (i = 0; i < FAULTY_CALL_COUNT; i++) {
+        if (strcmp(name, names[i]) != 0) continue;
+        atomic_store(&control.call[i].result, result);
+        atomic_store(&control.call[i].after, after);
+    }
+}
+
 EXPORT PFN_vkVoidFunction VKAPI_CALL vkGetInstanceProcAddr(VkInstance in, const char *name);
 PFN_vkVoidFunction VKAPI_CALL vkGetInstanceProcAddr(VkInstance in, const char *name)
 {
@@ -385,6 +408,7 @@ PFN_vkVoidFunction VKAPI_CALL vkGetInstanceProcAddr(VkInstance in, const char *n
         symbol = dlsym(library, "vkGetInstanceProcAddr");
         memcpy(&real_get, &symbol, sizeof real_get); /* POSIX: both have one representation */
         if (real_get == NULL) return NULL;
+        read_environment();
     }
     found = mine(name);
     return found != NULL ? found : real_get(in, name);

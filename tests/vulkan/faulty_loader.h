@@ -1,5 +1,9 @@
 /* A Vulkan loader for tests: it passes every call on to the system's own, counts what is alive, and
- * makes chosen calls fail or chosen answers differ. The provider opens it by vulkan.library. */
+ * makes chosen calls fail or chosen answers differ. The provider opens it by vulkan.library.
+ *
+ * Programs that cannot reach its control use the environment: TENON_FAULTY_DEVICE_TYPE is the
+ * VkPhysicalDeviceType of every device, TENON_FAULTY_CALL=QueueSubmit:40:-4 a call, the number from
+ * which on it fails once, and its VkResult. */
 #ifndef TENON_TESTS_VULKAN_FAULTY_LOADER_H
 #define TENON_TESTS_VULKAN_FAULTY_LOADER_H
 

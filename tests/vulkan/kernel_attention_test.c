@@ -6,6 +6,7 @@
 
 #include "attention.h"
 #include "data.h"
+#include "exp.h"
 #include "kernel_rig.h"
 #include "numbers.h"
 
@@ -137,7 +138,9 @@ static float value_of(random_state *random)
     return value;
 }
 
-static void append(pair_of_caches *self, uint32_t tokens)
+/* Appends to both sides; keys and values are rows without gaps, NULL: drawn. */
+static void append_values(pair_of_caches *self, uint32_t tokens, const float *keys,
+                          const float *values)
 {
     const shape *s = &self->shape;
     uint32_t width = s->kv_heads * s->head_size, stride = width + 3, i;
@@ -156,8 +159,10 @@ static void append(pair_of_caches *self, uint32_t tokens)
                               .v_row_stride = stride * 4};
 
     for (i = 0; i < floats; i++) {
-        ((float *)k.at)[1 + i] = value_of(&self->random);
-        ((float *)v.at)[2 + i] = value_of(&self->random);
+        uint32_t at = i / stride * width + i % stride;
+        bool known = i % stride < width;
+        ((float *)k.at)[1 + i] = keys != NULL && known ? keys[at] : value_of(&self->random);
+        ((float *)v.at)[2 + i] = values != NULL && known ? values[at] : value_of(&self->random);
     }
     call.k = view_of((float *)k.at + 1, floats * 4);
     call.v = view_of((float *)v.at + 2, floats * 4);
@@ -174,8 +179,15 @@ static void append(pair_of_caches *self, uint32_t tokens)
     rig_buffer_free(&device, &v);
 }
 
-/* Runs the last tokens rows on both sides; groups: of the steps that loop. */
-static void check_run(pair_of_caches *self, uint32_t tokens, uint32_t groups)
+static void append(pair_of_caches *self, uint32_t tokens)
+{
+    append_values(self, tokens, NULL, NULL);
+}
+
+/* Runs the last tokens rows on both sides; groups: of the steps that loop; queries as in
+ * append_values. */
+static void check_values(pair_of_caches *self, uint32_t tokens, uint32_t groups,
+                         const float *queries, float scale)
 {
     const shape *s = &self->shape;
     uint32_t width = s->heads * s->head_size, stride = width + 1, i, t;
@@ -196,7 +208,7 @@ static void check_run(pair_of_caches *self, uint32_t tokens, uint32_t groups)
                                   .y = 2,
                                   .y_stride = stride,
                                   .work = 3,
-                                  .scale = 1.0f / sqrtf((float)s->head_size)};
+                                  .scale = scale};
     tenon_error error = {TENON_HEAD(tenon_error), .status = TENON_OK};
     float *expected = calloc((size_t)floats, 4);
     tenon_attention_call call = {TENON_HEAD(tenon_attention_call),
@@ -209,7 +221,10 @@ static void check_run(pair_of_caches *self, uint32_t tokens, uint32_t groups)
 
     ck_assert_ptr_nonnull(expected);
     memset(work.at, 0xff, (size_t)work.bytes);
-    for (i = 0; i < floats; i++) ((float *)q.at)[1 + i] = value_of(&self->random);
+    for (i = 0; i < floats; i++)
+        ((float *)q.at)[1 + i] = queries != NULL && i % stride < width
+                                     ? queries[i / stride * width + i % stride]
+                                     : value_of(&self->random);
     call.q = view_of((float *)q.at + 1, floats * 4);
     call.y = view_of(expected, floats * 4);
     ck_assert_msg(tenon_reference_attention_v1.run(&reference, NULL, &call, &error) == TENON_OK,
@@ -236,6 +251,11 @@ static void check_run(pair_of_caches *self, uint32_t tokens, uint32_t groups)
     rig_buffer_free(&device, &q);
     rig_buffer_free(&device, &y);
     rig_buffer_free(&device, &work);
+}
+
+static void check_run(pair_of_caches *self, uint32_t tokens, uint32_t groups)
+{
+    check_values(self, tokens, groups, NULL, 1.0f / sqrtf((float)self->shape.head_size));
 }
 
 static void move_one(pair_of_caches *self, const rig_buffer *from, const rig_buffer *to,
@@ -334,6 +354,91 @@ START_TEST(buffer_single)
 }
 END_TEST
 
+/* Sums that round twice through binary64: just above the middle between two floats. */
+static void check_doubt(uint32_t flavour)
+{
+    const shape s = {1, 1, 32, 70, 0, TENON_CACHE_F32, TENON_ROPE_NONE, 0};
+    pair_of_caches caches;
+    float k[64] = {0}, v[64] = {0}, q[32] = {0}, score, e = 0.0f, last = 0.0f;
+    uint32_t i;
+
+    /* In a score: 1 + (1 + 2^-12)(1 - 2^-12 + 2^-24) 2^-24 = 1 + 2^-24 + 2^-60. */
+    k[0] = k[32] = q[0] = 1.0f;
+    q[16] = 1.0f + 0x1p-12f;
+    k[16] = (1.0f - 0x1p-12f + 0x1p-24f) * 0x1p-24f;
+    for (i = 0; i < 32; i++) {
+        v[i] = 1.0f + (float)i;
+        v[32 + i] = -3.0f * (float)i;
+    }
+    open_caches(&caches, &s, flavour, VULKAN_DOUBLE);
+    append_values(&caches, 2, k, v);
+    check_values(&caches, 1, 1, q, 1.0f);
+    close_caches(&caches);
+
+    /* In an output: 1 + e * v with e * v just above 2^-24. */
+    for (i = 1; i < 100000; i++) {
+        double rest;
+        score = -(float)i * 0x1p-14f;
+        e = reference_exp(score);
+        last = (float)(0x1p-24 / (double)e);
+        rest = ((double)e * (double)last - 0x1p-24) * 0x1p24;
+        if (rest > 0.0 && rest < 0x1p-30) break;
+    }
+    ck_assert_uint_lt(i, 100000);
+    memset(k, 0, sizeof k);
+    memset(q, 0, sizeof q);
+    k[32] = score;
+    q[0] = 1.0f;
+    for (i = 0; i < 32; i++) {
+        v[i] = 1.0f;
+        v[32 + i] = last;
+    }
+    open_caches(&caches, &s, flavour, VULKAN_DOUBLE);
+    append_values(&caches, 2, k, v);
+    check_values(&caches, 1, 1, q, 1.0f);
+    close_caches(&caches);
+}
+
+START_TEST(rounded_twice)
+{
+    check_doubt(VULKAN_TEXEL);
+    check_doubt(VULKAN_BUFFER);
+}
+END_TEST
+
+/* What a cache of halves keeps of every kind of float. */
+START_TEST(halves)
+{
+    const shape s = {1, 1, 4000, 64, 0, TENON_CACHE_F16, TENON_ROPE_NONE, 0};
+    static const uint32_t edges[] = {0x477fefff, 0x477ff000, 0x477fffff, 0x47800000, 0x33000000,
+                                     0x32ffffff, 0x33000001, 0x387fe000, 0x387fffff, 0x38800000,
+                                     0x7f800000, 0x7f800001, 0x00000001, 0x33c00000, 0x3f801000,
+                                     0x3f803000, 0x3f801001, 0x387fd000};
+    static float values[4000];
+    random_state random = {5};
+    pair_of_caches caches;
+    uint32_t i;
+
+    for (i = 0; i < 4000; i++) {
+        uint64_t bits = random_u64(&random);
+        uint32_t word = (uint32_t)bits;
+        if (i % 2 == 0) word = (word & 0x807fffffu) | (uint32_t)(100 + (bits >> 40) % 45) << 23;
+        if (i < 2 * COUNT(edges)) word = edges[i / 2] | i << 31;
+        values[i] = reference_float_of(word);
+    }
+    open_caches(&caches, &s, VULKAN_BUFFER, VULKAN_SINGLE);
+    append_values(&caches, 1, values, values);
+    for (i = 0; i < 4000; i++) {
+        uint16_t found = ((uint16_t *)caches.v.at)[i], want = reference_f16_round(values[i]);
+        uint16_t key = ((uint16_t *)caches.k.at)[i / 8 * 64 * 8 + i % 8];
+        ck_assert_msg(found == want || ((found & 0x7fff) > 0x7c00 && (want & 0x7fff) > 0x7c00),
+                      "%a: %04x, not %04x", (double)values[i], found, want);
+        ck_assert_uint_eq(found, key);
+    }
+    close_caches(&caches);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("kernel attention");
@@ -342,7 +447,7 @@ int main(void)
     int status;
 
     if (!rig_open(&device)) {
-        printf("SKIP: no Vulkan device\n0 passed, 0 failed, 3 skipped\n");
+        printf("SKIP: no Vulkan device\n0 passed, 0 failed, 5 skipped\n");
         srunner_free(runner);
         return EXIT_SUCCESS;
     }
@@ -350,6 +455,8 @@ int main(void)
     tcase_add_test(cases, texel_double);
     tcase_add_test(cases, buffer_double);
     tcase_add_test(cases, buffer_single);
+    tcase_add_test(cases, rounded_twice);
+    tcase_add_test(cases, halves);
     suite_add_tcase(suite, cases);
     srunner_set_fork_status(runner, CK_NOFORK); /* a device does not survive a fork */
     status = runner_main(runner);

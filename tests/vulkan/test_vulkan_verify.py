@@ -3,13 +3,14 @@
 
 usage: test_vulkan_verify.py TENON [--long]
 
-Parts of the conformance suite, once as the device is, once through staging, and with vectors of
-several widths, which change the software device's subgroups. --long runs all of the suite. With
+Parts of the conformance suite: as the device is, through staging, with vectors of several widths,
+which change the software device's subgroups, and with the software device passed off as a card. --long runs all of the suite. With
 TENON_MODEL_SMOLLM2 and TENON_MODEL_GEMMA3 the models must say on the device what they say on the
 processor. Where there is no Vulkan device, or no software one, it says SKIP.
 """
 import json
 import os
+import re
 import subprocess
 import sys
 
@@ -56,10 +57,28 @@ def verify(name, *arguments, env=None):
     case(name, result.returncode == 0, (result.stdout + result.stderr)[-2000:])
 
 
-def text_of(model, chain, arith, *more):
+def text_of(model, chain, arith, *more, env=None):
     result = run("run", model, "-p", "Once upon a time", "-n", "6", "--provider", chain, "--mode",
-                 "pin", "--arith", arith, *more)
+                 "pin", "--arith", arith, *more, env=env)
     return result.returncode, result.stdout, result.stderr
+
+
+def run_model(name, model, arith, loader):
+    """What the processor says, the device says too: alone, with the processor behind it, and when it
+    is lost at the first, a middle and a late submit."""
+    code, wanted, words = text_of(model, "cpu", arith)
+    case(name + " on cpu", code == 0 and wanted, words[-800:])
+    for chain in ("vulkan", "vulkan,cpu"):
+        code, got, words = text_of(model, chain, arith)
+        case(f"{name} on {chain}", code == 0 and got == wanted,
+             f"{got!r}, not {wanted!r}: {words[-800:]}")
+        graphs = re.search(r"graph +vulkan:0 (\d+) calls", words)
+        case(f"{name} on {chain}: steps as graphs", graphs and int(graphs[1]) > 0, words[-800:])
+    for n in (4, 9, 17) if loader else ():
+        code, got, words = text_of(model, "vulkan,cpu", arith, "--set", "vulkan.library=" + loader,
+                                   env={"TENON_FAULTY_CALL": f"QueueSubmit:{n}:-4"})
+        case(f"{name}, lost at submit {n}", code == 0 and got == wanted and "is lost" in words,
+             f"{got!r}, not {wanted!r}: {words[-800:]}")
 
 
 def main():
@@ -93,6 +112,17 @@ def main():
         verify(name, "--filter", "exact/qmatmul/Q[46]_K/*/cols=256", env=env)
         verify(name + ", operations", "--filter", "exact/[ag]*/*1*", env=env)
 
+    loader = os.environ.get("TENON_TEST_VULKAN_LOADER")
+    for kind, number in (("integrated", 1), ("discrete", 2)):
+        name = f"kernels and memory as on a {kind} device"
+        if not loader or not software:
+            skip(name, "no software device")
+            continue
+        env = {"TENON_FAULTY_DEVICE_TYPE": str(number)}
+        library = ("--set", "vulkan.library=" + loader)
+        verify(name, *library, "--filter", "exact/qmatmul/*/cols=96", env=env)
+        verify(name + ", operations", *library, "--filter", "exact/[ag]*/*1*", env=env)
+
     for variable in ("TENON_MODEL_SMOLLM2", "TENON_MODEL_GEMMA3"):
         model = os.environ.get(variable)
         for arith in ("f32", "a8") if LONG else ("a8",):
@@ -100,12 +130,7 @@ def main():
             if not model or not provider.get("devices"):
                 skip(name, "no model" if not model else "no Vulkan device")
                 continue
-            code, wanted, words = text_of(model, "cpu", arith)
-            case(name + " on cpu", code == 0 and wanted, words[-800:])
-            for chain in ("vulkan", "vulkan,cpu"):
-                code, got, words = text_of(model, chain, arith)
-                case(f"{name} on {chain}", code == 0 and got == wanted,
-                     f"{got!r}, not {wanted!r}: {words[-800:]}")
+            run_model(name, model, arith, loader)
 
 
 main()
