@@ -127,8 +127,8 @@ class Verify(unittest.TestCase):
         self.assertIn("cols=64", failure["case"])
         self.assertIn("passes", failure["detail"])
 
-    def fixture(self, name):
-        path = os.path.join(FIXTURES, f"tenon-{name}.so")
+    def fixture(self, name, *folders):
+        path = os.path.join(FIXTURES, *folders, f"tenon-{name}.so")
         if not os.path.exists(path):
             self.skipTest("the broken providers were not built")
         return path
@@ -155,6 +155,13 @@ class Verify(unittest.TestCase):
         code, out, err = run(self.fixture("prints"), "--stage", "abi", "--json")
         self.assertEqual(code, 1, err)
         self.assertIn("prints", json.loads(out)["failures"][0]["detail"])
+
+    def test_a_provider_with_buffers(self):
+        code, out, err = run(self.fixture("async", "operations"), "--stage", "abi", "--json")
+        self.assertEqual(code, 0, out + err)
+        cases = json.loads(out)["cases"]
+        self.assertGreater(cases["passed"], 36)
+        self.assertEqual((cases["failed"], cases["skipped"]), (0, 0))
 
     def test_a_saved_failure_repeats(self):
         with tempfile.TemporaryDirectory() as folder:

@@ -15,6 +15,18 @@
 extern const tenon_provider_v1 tenon_reference_provider_v1;
 extern const tenon_qmatmul_v1 tenon_reference_qmatmul_v1;
 
+/* A sanitizer keeps what is freed: how much memory a process has tells nothing then. */
+#if defined(__SANITIZE_ADDRESS__)
+#define KEEPS_FREED true
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define KEEPS_FREED true
+#endif
+#endif
+#ifndef KEEPS_FREED
+#define KEEPS_FREED false
+#endif
+
 typedef enum fault {
     FAULT_NONE,
     FAULT_ONE_BIT,
@@ -401,9 +413,7 @@ START_TEST(broken_rules_of_the_border_are_seen)
 #if defined(__x86_64__)
     must_fail(FAULT_FLUSH_TO_ZERO, "abi/provider/environment", "floating point");
 #endif
-#if !defined(__SANITIZE_ADDRESS__)
-    must_fail(FAULT_LEAKS, "abi/qmatmul/release-pairs", "memory grows");
-#endif
+    if (!KEEPS_FREED) must_fail(FAULT_LEAKS, "abi/qmatmul/release-pairs", "memory grows");
 }
 END_TEST
 

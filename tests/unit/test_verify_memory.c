@@ -74,7 +74,20 @@ typedef enum fault {
     CACHE_EVICTS_MORE
 } fault;
 
-static fault active; /* inherited by the processes of the cases */
+static fault active;         /* inherited by the processes of the cases */
+static bool buffers_offered; /* else a view of one is nobody's */
+
+/* A sanitizer keeps what is freed: how much memory a process has tells nothing then. */
+#if defined(__SANITIZE_ADDRESS__)
+#define KEEPS_FREED true
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define KEEPS_FREED true
+#endif
+#endif
+#ifndef KEEPS_FREED
+#define KEEPS_FREED false
+#endif
 
 /* ---- buffers -------------------------------------------------------------------------------- */
 
@@ -266,7 +279,7 @@ static const tenon_memory_v1 memory_v1 = {TENON_HEAD(tenon_memory_v1),
 static bool as_host(tenon_view *view)
 {
     tenon_device_buffer *buffer = view->buffer;
-    if (buffer == NULL) return false;
+    if (buffer == NULL || (!buffers_offered && active != BUFFER_TAKEN)) return false;
     view->buffer = NULL;
     if (active == BUFFER_TAKEN) { /* read as what it is not */
         view->host = buffer;
@@ -497,6 +510,7 @@ static void keep(void *context, const conformance_report *report)
 {
     (void)context;
     if (report->result->outcome == CONFORMANCE_PASSED) return;
+    if (report->result->outcome == CONFORMANCE_UNSUPPORTED && last_detail[0] != '\0') return;
     snprintf(last_detail, sizeof last_detail, "%s: %s: %s", report->name,
              conformance_outcome_name(report->result->outcome), report->result->detail);
 }
@@ -523,6 +537,7 @@ static conformance_totals run_with(fault what, const char *filter, int offer)
     make_descriptors();
     last_detail[0] = '\0';
     active = what;
+    buffers_offered = offer == WITH_MEMORY;
     ck_assert(conformance_add_abi(&suite));
     ck_assert_msg(conformance_filter(&suite, filter, NULL, 0) > 0, "%s", filter);
     ck_assert_int_eq(conformance_run(&suite, &options, &totals, NULL), TENON_OK);
@@ -560,11 +575,11 @@ static const struct {
     {WRITES_LESS, WITH_MEMORY, "abi/memory/round-trips", "write"},
     {WRITES_LATER, WITH_MEMORY, "abi/memory/round-trips", "write"},
     {READS_AT_0, WITH_MEMORY, "abi/memory/round-trips", "read of"},
-    {READS_MORE, WITH_MEMORY, "abi/memory/round-trips", "SIG"},
+    {READS_MORE, WITH_MEMORY, "abi/memory/round-trips", "the case's process"},
     {COPIES_NOTHING, WITH_MEMORY, "abi/memory/round-trips", "copy"},
     {COPIES_MORE, WITH_MEMORY, "abi/memory/round-trips", "copy in one buffer"},
     {ALLOCS_ALIKE, WITH_MEMORY, "abi/memory/round-trips", "no buffer of its own"},
-    {FREE_NEEDS_ONE, WITH_MEMORY, "abi/memory/round-trips", "SIGABRT"},
+    {FREE_NEEDS_ONE, WITH_MEMORY, "abi/memory/round-trips", "the case's process"},
     {FREES_NOT, WITH_MEMORY, "abi/memory/balance", "objects"},
     {FREES_USED_NOT, WITH_MEMORY, "abi/memory/balance", "bytes used"},
     {ALLOCS_LESS, WITH_MEMORY, "abi/memory/balance", "used"},
@@ -592,7 +607,9 @@ static const struct {
 
 START_TEST(what_memory_may_do_wrong)
 {
-    conformance_totals totals = run_with(faults[_i].what, faults[_i].filter, faults[_i].offer);
+    conformance_totals totals;
+    if (faults[_i].what == CACHE_LEAKED && KEEPS_FREED) return;
+    totals = run_with(faults[_i].what, faults[_i].filter, faults[_i].offer);
     ck_assert_msg(totals.failed == 1, "fault %d passes %s", (int)faults[_i].what,
                   faults[_i].filter);
     ck_assert_msg(strstr(last_detail, faults[_i].words) != NULL, "fault %d: %s",
@@ -619,7 +636,7 @@ START_TEST(what_operations_may_do_wrong)
         {WRITES_NOTHING, WITHOUT_MEMORY, "abi/%s/sane", "writes nothing"},
         {CHANGES, WITHOUT_MEMORY, "abi/%s/sane", "other bits"},
         {INPUT_WRITTEN, WITHOUT_MEMORY, "abi/%s/sane", "writes to its input"},
-        {ERROR_NEEDED, WITHOUT_MEMORY, "abi/%s/sane", "SIGSEGV"},
+        {ERROR_NEEDED, WITHOUT_MEMORY, "abi/%s/sane", "the case's process"},
         {ERROR_BEHIND, WITHOUT_MEMORY, "abi/%s/reserved", "R5"},
         {CALL_BEHIND, WITHOUT_MEMORY, "abi/%s/sane", "R5"},
     };

@@ -6,6 +6,7 @@ usage: meson_tests.py BUILD_DIR [meson test option...]
 A program's last line "N passed, N failed, N skipped" counts as it says; a program without one counts
 as one. meson hides those lines, and a suite that ran nothing must not pass.
 """
+import glob
 import json
 import os
 import re
@@ -19,15 +20,15 @@ def main():
     if len(sys.argv) < 2:
         sys.exit(__doc__)
     build, options = sys.argv[1], sys.argv[2:]
-    log = os.path.join(build, "meson-logs", "testlog.json")
-    if os.path.exists(log):
+    logs = os.path.join(build, "meson-logs", "testlog*.json")  # with --wrap its name is in it
+    for log in glob.glob(logs):
         os.remove(log)
     status = subprocess.run(["meson", "test", "-C", build, "--no-rebuild", "--num-processes", "2", *options],
                             stdout=subprocess.DEVNULL, check=False).returncode
     passed = failed = skipped = programs = 0
-    if not os.path.exists(log):
+    if not glob.glob(logs):
         sys.exit(f"{build}: there is no build to test\n0 passed, 1 failed, 0 skipped")
-    for line in open(log, encoding="utf-8"):
+    for line in open(glob.glob(logs)[0], encoding="utf-8"):
         test = json.loads(line)
         programs += 1
         output = test.get("stdout") or ""
