@@ -221,6 +221,9 @@ static void TENON_CALL pack_tile(void *context, uint64_t index, uint32_t worker)
             unpack_row(&self->weight->desc, self->data->weights, self->data->scales, number, row);
         if (self->weight->desc.format == TENON_FORMAT_Q6_K) /* unpacked without its offset */
             for (i = 0; i < plan->cols; i++) row->code[i] = (uint8_t)(row->code[i] - 32);
+        if (plan->packed_table != NULL)
+            for (i = 0; i < plan->cols; i++)
+                row->code[i] = (uint8_t)plan->packed_table[row->code[i] & 15];
         pack_codes(self, row, number, codes + lane * VECTOR);
         pack_scales(self, row, scales + lane * VECTOR);
     }

@@ -124,6 +124,11 @@ int vulkan_plan_make(const tenon_device *device, const tenon_weight_desc *desc, 
     out->scale_kind = from->scale_kind;
     out->zero = from->zero;
     out->table = from->table;
+    if (out->storage == VULKAN_TABLE && device->flavour == VULKAN_TEXEL) {
+        out->storage = VULKAN_BYTE; /* a software device looks up slowly (kernels.h) */
+        out->packed_table = from->table;
+        out->table = NULL;
+    }
     out->minima = (info.traits & TENON_TRAIT_MINIMA) != 0;
     out->group_size = desc->group_size;
     *reason = TENON_REASON_UNSUPPORTED_SHAPE;

@@ -12,8 +12,9 @@ typedef struct vulkan_plan {
     uint32_t block;               /* of the kernels, in units; 0: one a row */
     uint32_t grouped;             /* runs in VULKAN_GROUPS_* */
     uint32_t zero;
-    const int8_t *table; /* of 16 entries, NULL: none */
-    uint32_t arith;      /* TENON_CLASS_* */
+    const int8_t *table;        /* of 16 entries, NULL: none */
+    const int8_t *packed_table; /* the same, where it is applied when packing */
+    uint32_t arith;             /* TENON_CLASS_* */
     uint64_t rows, cols, units, group_size;
     uint64_t scale_inputs;                   /* inputs of a row that share one stored scale */
     uint32_t code_vectors;                   /* of 16 bytes a row and unit */

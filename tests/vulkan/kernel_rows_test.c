@@ -9,6 +9,7 @@
 #include "fma_exact.h"
 #include "kernel_pack.h"
 #include "kernel_rig.h"
+#include "qmatmul.h"
 #include "sums.h"
 
 #define COUNT(list) (sizeof(list) / sizeof(list)[0])
@@ -408,6 +409,44 @@ START_TEST(embed)
 }
 END_TEST
 
+/* ------------------------------------------------------------------------------------ class A8 */
+
+/* Blocks whose greatest value is at the edges of what the rule tells apart, and ties. */
+START_TEST(rounded_activations)
+{
+    static const uint32_t greatest[] = {0x2b800000, 0x2b7fffff, 0x2b800001, 0,          1,
+                                        0x7f7fffff, 0x7f800000, 0x7fc00000, 0x42fe0000, 0x3f800000};
+    enum { BLOCKS = COUNT(greatest), COLS = 32 * BLOCKS - 5 };
+    random_state random = {11};
+    float x[32 * BLOCKS], d[BLOCKS];
+    int8_t u[32 * BLOCKS];
+    reference_activations expected = {d, u};
+    rig_buffer xs, work = rig_buffer_make(&device, (uint64_t)BLOCKS * VULKAN_A8_VECTORS * 16);
+    const rig_buffer *buffers[2] = {&xs, &work};
+    vulkan_stage_push push = {0, COLS, COLS, BLOCKS, 0, BLOCKS * VULKAN_A8_VECTORS};
+    uint32_t i, b;
+
+    for (i = 0; i < COLS; i++) {
+        float scale = fabsf(reference_float_of(greatest[i / 32]));
+        x[i] = ((float)random_below(&random, 255) - 127.0f) / 254.0f * scale; /* halves: ties */
+        if (i % 32 == 7) x[i] = -reference_float_of(greatest[i / 32]);
+    }
+    xs = rig_upload(&device, x, COLS * 4);
+    reference_quantize(x, COLS, &expected);
+    (void)rig_run(&device, rig_kernel_get(&device, VULKAN_ROUND, VULKAN_BUFFER, 0, constants),
+                  buffers, &push, 1, 1, 1, 1);
+    for (b = 0; b < BLOCKS; b++) {
+        const uint32_t *record = (uint32_t *)work.at + b * VULKAN_A8_VECTORS * 4;
+        ck_assert_msg(kernel_same(reference_bits_of(d[b]), record[8]), "d of block %u: %08x", b,
+                      record[8]);
+        for (i = 0; i < 32 && 32 * b + i < COLS; i++)
+            ck_assert_int_eq((int8_t)(record[i / 4] >> 8 * (i % 4)), u[32 * b + i]);
+    }
+    rig_buffer_free(&device, &xs);
+    rig_buffer_free(&device, &work);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("kernel rows");
@@ -416,7 +455,7 @@ int main(void)
     int status;
 
     if (!rig_open(&device)) {
-        printf("SKIP: no Vulkan device\n0 passed, 0 failed, 5 skipped\n");
+        printf("SKIP: no Vulkan device\n0 passed, 0 failed, 6 skipped\n");
         srunner_free(runner);
         return EXIT_SUCCESS;
     }
@@ -426,6 +465,7 @@ int main(void)
     tcase_add_test(cases, gated_and_add);
     tcase_add_test(cases, argmax);
     tcase_add_test(cases, embed);
+    tcase_add_test(cases, rounded_activations);
     suite_add_tcase(suite, cases);
     srunner_set_fork_status(runner, CK_NOFORK); /* a device does not survive a fork */
     status = runner_main(runner);
