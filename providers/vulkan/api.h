@@ -52,9 +52,10 @@
     X(CmdBindDescriptorSets) \
     X(CmdPushConstants) \
     X(CmdDispatch) \
+    X(CmdDispatchIndirect) \
+    X(CmdUpdateBuffer) \
     X(CmdPipelineBarrier) \
     X(CmdCopyBuffer) \
-    X(CmdExecuteCommands) \
     X(CreateShaderModule) \
     X(DestroyShaderModule) \
     X(CreateDescriptorSetLayout) \

@@ -1,12 +1,10 @@
 /* attention_v1: append, run, truncate and evict over a cache. */
-#include "cache.h"
 #include "graph.h"
 
 #define TILE_POSITIONS 64u
 #define SEGMENT_POSITIONS 256u
 #define WORK_BYTES (UINT64_C(32) << 20) /* of scores at a time */
-#define CAPTURED_POSITIONS 1024u
-#define MOVED_POSITIONS 1024u /* of an eviction at a time */
+#define MOVED_POSITIONS 1024u           /* of an eviction at a time */
 
 /* The length of a cache becomes set + add * length, behind all recorded before. */
 static int32_t record_length(tenon_device_queue *queue, const tenon_device_cache *cache,
@@ -41,7 +39,9 @@ static int32_t check_append(tenon_device *device, const tenon_device_queue *queu
     if (call->tokens == 0) return vulkan_empty("tokens must be at least 1", error);
     cache = call->cache;
     width = cache->desc.kv_heads * cache->desc.head_size;
-    room = cache->desc.capacity - cache->length - cache->captured;
+    /* What is recorded is appended at a launch, which looks at the length of then. */
+    room = cache->desc.capacity -
+           (queue->graph != NULL ? vulkan_graph_appended(queue->graph, cache) : cache->length);
     if (call->tokens > room)
         return tenon_fail_amount(error, TENON_ARG, TENON_REASON_CAPACITY, TENON_SCOPE_CALL,
                                  call->tokens, room, "the cache has no room for the positions");
@@ -116,18 +116,28 @@ int32_t TENON_CALL vulkan_cache_append(tenon_device *device, tenon_device_queue 
         count = vulkan_least(most, call->tokens - first);
         status = record_append(queue, cache, &k, &v, first, count, error);
     }
+    if (status == TENON_OK && queue->graph != NULL)
+        status = vulkan_graph_append(queue->graph, cache, call->tokens, error);
     if (status == TENON_OK)
         status = vulkan_job_end(&job, error);
-    else if (first > 0 && queue->capture == NULL) /* some of it is recorded: the length as it was */
+    else if (first > 0) /* some of it is recorded: the length as it was */
         (void)record_length(queue, cache, cache->length, 0, NULL);
-    if (status != TENON_OK) return status;
-    if (queue->capture != NULL)
-        return vulkan_graph_appended(queue->capture, cache, call->tokens, error);
-    cache->length += call->tokens;
-    return TENON_OK;
+    if (status == TENON_OK && queue->graph == NULL) cache->length += call->tokens;
+    return status;
 }
 
 /* ---------------------------------------------------------------------------------------- run */
+
+uint32_t vulkan_reach_groups(const vulkan_reach *reach, uint64_t length)
+{
+    uint64_t window = reach->cache->desc.window;
+    uint64_t groups = tenon_ceil_div_u64(length - reach->behind, reach->per);
+
+    /* A window begins anywhere in a group and ends anywhere in another. */
+    if (window != 0) groups = vulkan_least(groups, (window - 1) / reach->per + 2);
+    groups = vulkan_least(groups, 65535); /* kernels make up for it */
+    return groups > 0 ? (uint32_t)groups : 1;
+}
 
 static int32_t check_run(tenon_device *device, const tenon_device_queue *queue,
                          const tenon_attention_call *call, tenon_error *error)
@@ -148,7 +158,7 @@ static int32_t check_run(tenon_device *device, const tenon_device_queue *queue,
     cache = call->cache;
     if (call->tokens == 0 || call->heads == 0)
         return vulkan_empty("tokens and heads must be at least 1", error);
-    if (call->tokens > cache->length + cache->captured)
+    if (call->tokens > (queue->graph != NULL ? cache->desc.capacity : cache->length))
         return tenon_fail_amount(error, TENON_ARG, TENON_REASON_INDEX, TENON_SCOPE_CALL,
                                  call->tokens, cache->length,
                                  "the cache holds fewer positions than tokens");
@@ -173,26 +183,21 @@ static int32_t check_run(tenon_device *device, const tenon_device_queue *queue,
 /* One of the three steps of a row's attention. */
 static int32_t record_step(tenon_device_queue *queue, uint32_t kernel, const uint32_t *options,
                            const vulkan_attention_push *push, const vulkan_span *spans,
-                           uint32_t span_count, uint64_t groups, uint64_t heads, uint64_t tokens,
-                           tenon_error *error)
+                           uint32_t span_count, const vulkan_reach *reach, uint64_t heads,
+                           uint64_t tokens, tenon_error *error)
 {
     vulkan_dispatch dispatch = {.spans = spans,
                                 .span_count = span_count,
                                 .push = push,
                                 .push_bytes = sizeof *push,
-                                .groups = {(uint32_t)groups, (uint32_t)heads, (uint32_t)tokens}};
-    int32_t status = vulkan_pipeline_get(queue->device, kernel, options, &dispatch.pipeline, error);
-    return status == TENON_OK ? vulkan_record(queue, &dispatch, error) : status;
-}
+                                .groups = {1, (uint32_t)heads, (uint32_t)tokens},
+                                .reach = reach};
+    int32_t status;
 
-/* How many positions the workgroups of a dispatch are made for. Fewer are made up for by loops, so
- * those of a graph, which run at lengths not yet known, are made for the first few. */
-static uint64_t visible_end(const tenon_device_queue *queue, const tenon_attention_call *call,
-                            uint64_t rows)
-{
-    const tenon_device_cache *cache = call->cache;
-    if (queue->capture != NULL) return vulkan_least(cache->desc.capacity, CAPTURED_POSITIONS);
-    return cache->length - call->tokens + rows;
+    if (reach != NULL && queue->graph == NULL)
+        dispatch.groups[0] = vulkan_reach_groups(reach, reach->cache->length);
+    status = vulkan_pipeline_get(queue->device, kernel, options, &dispatch.pipeline, error);
+    return status == TENON_OK ? vulkan_record(queue, &dispatch, error) : status;
 }
 
 /* Rows [first, first + count) of the call. */
@@ -200,8 +205,10 @@ static int32_t record_rows(tenon_device_queue *queue, const tenon_attention_call
                            const vulkan_rows *q, const vulkan_rows *y, vulkan_span work,
                            uint64_t first, uint64_t count, tenon_error *error)
 {
-    const tenon_device_cache *cache = call->cache;
-    uint64_t end = visible_end(queue, call, first + count);
+    tenon_device_cache *cache = call->cache;
+    const uint64_t behind = call->tokens - first - count;
+    const vulkan_reach tiles = {cache, behind, TILE_POSITIONS};
+    const vulkan_reach parts = {cache, behind, SEGMENT_POSITIONS};
     vulkan_attention_push push = {.cache = vulkan_cache_shape(cache),
                                   .heads = (uint32_t)call->heads,
                                   .back = (uint32_t)(call->tokens - first),
@@ -220,13 +227,13 @@ static int32_t record_rows(tenon_device_queue *queue, const tenon_attention_call
     int32_t status;
 
     vulkan_cache_options(cache, options);
-    status = record_step(queue, VULKAN_SCORES, options, &push, scores, 5,
-                         tenon_ceil_div_u64(end, TILE_POSITIONS), call->heads, count, error);
+    status = record_step(queue, VULKAN_SCORES, options, &push, scores, 5, &tiles, call->heads,
+                         count, error);
     if (status == TENON_OK)
-        status = record_step(queue, VULKAN_SEGMENTS, options, &push, segments, 3,
-                             tenon_ceil_div_u64(end, SEGMENT_POSITIONS), call->heads, count, error);
+        status = record_step(queue, VULKAN_SEGMENTS, options, &push, segments, 3, &parts,
+                             call->heads, count, error);
     if (status == TENON_OK)
-        status = record_step(queue, VULKAN_COMBINE, options, &push, combine, 3, 1, call->heads,
+        status = record_step(queue, VULKAN_COMBINE, options, &push, combine, 3, NULL, call->heads,
                              count, error);
     return status;
 }
@@ -272,6 +279,8 @@ int32_t TENON_CALL vulkan_attention_run(tenon_device *device, tenon_device_queue
         count = vulkan_least(most, call->tokens - first);
         status = record_rows(queue, call, &q, &y, work, first, count, error);
     }
+    if (status == TENON_OK && queue->graph != NULL)
+        status = vulkan_graph_attend(queue->graph, call->cache, call->tokens, error);
     return status == TENON_OK ? vulkan_job_end(&job, error) : status;
 }
 
@@ -282,7 +291,6 @@ static int32_t check_change(const tenon_device *device, const tenon_device_queue
 {
     if (device == NULL || queue == NULL || cache == NULL)
         return vulkan_null_pointer("device, queue or cache", error);
-    if (queue->capture != NULL) return vulkan_not_in_graph(error);
     return TENON_OK;
 }
 

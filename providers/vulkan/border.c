@@ -3,7 +3,6 @@
 #include <errno.h>
 
 #include "graph.h"
-#include "operations.h"
 #include "weights.h"
 
 /* A function that answers a status, and one that answers nothing. */

@@ -79,9 +79,6 @@ static int32_t check(tenon_device *device, tenon_device_queue *queue,
 
     if (device == NULL || queue == NULL || buffer == NULL)
         return vulkan_null_pointer("device, queue or buffer", error);
-    if (queue->capture != NULL)
-        return tenon_fail(error, TENON_STATE, TENON_REASON_CAPTURING, TENON_SCOPE_CALL,
-                          "the queue records a graph");
     out->memory = vulkan_buffer_memory(device, buffer);
     if (out->memory == NULL)
         return tenon_fail(error, TENON_ARG, TENON_REASON_UNKNOWN_VALUE, TENON_SCOPE_CALL,

@@ -1,6 +1,5 @@
 /* Caches of attention: made, freed, asked and cloned. */
 #include "cache.h"
-#include "graph.h"
 
 #include <stdlib.h>
 
@@ -243,7 +242,6 @@ int32_t TENON_CALL vulkan_cache_clone(tenon_device *device, tenon_device_queue *
     if (status != TENON_OK) return status;
     *out = NULL;
     if (queue == NULL) return vulkan_null_pointer("queue", error);
-    if (queue->capture != NULL) return vulkan_not_in_graph(error);
     status = make_cache(device, &cache->desc, &copy, error);
     if (status != TENON_OK) return status;
     copy->length = cache->length;

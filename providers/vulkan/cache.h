@@ -7,7 +7,6 @@
 struct tenon_device_cache {
     tenon_cache_desc desc; /* without its table */
     uint64_t length;       /* positions held, once the work recorded so far is done */
-    uint64_t captured;     /* positions that the graph being recorded appends */
     uint64_t bytes;        /* of all arrays */
     uint64_t tiles;
     uint32_t heads_v;
@@ -22,6 +21,8 @@ vulkan_cache_push vulkan_cache_shape(const tenon_device_cache *cache);
 /* Specialization constants 1 and 2 of those kernels. */
 void vulkan_cache_options(const tenon_device_cache *cache,
                           uint32_t options[VULKAN_MOST_CONSTANTS - 1]);
+/* Workgroups of a dispatch that reaches over a cache of this length. At least 1. */
+uint32_t vulkan_reach_groups(const vulkan_reach *reach, uint64_t length);
 /* The table, or where nothing is rotated anything that can be bound in its place. */
 vulkan_span vulkan_cache_table(const tenon_device_cache *cache);
 

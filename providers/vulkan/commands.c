@@ -1,5 +1,4 @@
 /* Recording, submitting and waiting: commands.h. */
-#include "commands.h"
 #include "graph.h"
 
 #include <stdio.h>
@@ -63,10 +62,15 @@ static void free_arena(tenon_device *device, vulkan_arena *arena)
 static void release_held(tenon_device *device, vulkan_batch *batch)
 {
     uint64_t i;
-    for (i = 0; i < batch->held_count; i++) vulkan_memory_release(device, batch->held[i]);
+    for (i = 0; i < batch->held_count; i++) {
+        atomic_fetch_sub(&batch->held[i]->pinned, batch->pins);
+        vulkan_memory_release(device, batch->held[i]);
+    }
     batch->held_count = 0;
-    for (i = 0; i < batch->graph_count; i++) vulkan_graph_release(device, batch->graphs[i]);
-    batch->graph_count = 0;
+    if (batch->graph == NULL) return;
+    atomic_fetch_sub(&device->launches, 1);
+    vulkan_graph_leave(batch->graph);
+    batch->graph = NULL;
 }
 
 void vulkan_batch_free(tenon_device *device, vulkan_batch *batch)
@@ -75,7 +79,6 @@ void vulkan_batch_free(tenon_device *device, vulkan_batch *batch)
 
     release_held(device, batch);
     free(batch->held);
-    free(batch->graphs);
     for (i = 0; i < VULKAN_PLACES; i++) free_arena(device, &batch->scratch[i]);
     for (i = 0; i < batch->pool_count; i++)
         device->api.DestroyDescriptorPool(device->handle, batch->pools[i], NULL);
@@ -117,7 +120,7 @@ static int32_t lose(tenon_device_queue *queue, int32_t status, const char *what,
                       queue->fault_text);
 }
 
-static int32_t answer_fault(const tenon_device_queue *queue, tenon_error *error)
+int32_t vulkan_answer_fault(const tenon_device_queue *queue, tenon_error *error)
 {
     if (queue->fault != TENON_OK)
         return tenon_fail(error, queue->fault, TENON_REASON_DEVICE_FAILED, TENON_SCOPE_DEVICE,
@@ -128,9 +131,19 @@ static int32_t answer_fault(const tenon_device_queue *queue, tenon_error *error)
     return TENON_OK;
 }
 
+/* Answers what was lost, and that nothing but calls of operations can be recorded. */
+static int32_t check_idle(const tenon_device_queue *queue, tenon_error *error)
+{
+    if (queue->graph != NULL)
+        return tenon_fail(error, TENON_STATE, TENON_REASON_CAPTURING, TENON_SCOPE_CALL,
+                          "calls are being recorded on this queue");
+    return vulkan_answer_fault(queue, error);
+}
+
 /* ---------------------------------------------------------------------------------- batches */
 
-void vulkan_batch_clear(tenon_device *device, vulkan_batch *batch)
+/* Gives back what a batch held. It is not in flight. */
+static void clear_batch(tenon_device *device, vulkan_batch *batch)
 {
     uint32_t i, k;
 
@@ -165,7 +178,7 @@ static VkResult retire_oldest(tenon_device_queue *queue, uint64_t timeout)
     if (result != VK_SUCCESS) return result;
     queue->oldest = (queue->oldest + 1) % VULKAN_BATCHES;
     queue->flying--;
-    vulkan_batch_clear(device, batch);
+    clear_batch(device, batch);
     return VK_SUCCESS;
 }
 
@@ -213,8 +226,8 @@ static int32_t open_batch(tenon_device_queue *queue, tenon_error *error)
 
 int32_t vulkan_call_begin(tenon_device_queue *queue, tenon_error *error)
 {
-    int32_t status = answer_fault(queue, error);
-    if (status != TENON_OK || queue->capture != NULL) return status;
+    int32_t status = check_idle(queue, error);
+    if (status != TENON_OK) return status;
     retire_done(queue);
     /* What is made and freed in a loop must not pile up behind the device. */
     while (status == TENON_OK && queue->flying > 0 &&
@@ -241,15 +254,17 @@ static void barrier(tenon_device_queue *queue, int to_host)
                                           &memory, 0, NULL, 0, NULL);
 }
 
-/* Submits the batch being recorded. promised: calls in it that were told OK; when it cannot be
- * submitted and there are such, their work is lost. */
-static int32_t submit(tenon_device_queue *queue, tenon_error *error)
+/* Submits the batch being recorded, and a graph behind it (NULL: none). promised: calls in it that
+ * were told OK; when it cannot be submitted and there are such, their work is lost. */
+static int32_t submit(tenon_device_queue *queue, tenon_device_graph *graph, tenon_error *error)
 {
     tenon_device *device = queue->device;
     vulkan_batch *batch = queue->recording;
+    const VkCommandBuffer commands[2] = {batch->commands,
+                                         graph != NULL ? graph->batch.commands : VK_NULL_HANDLE};
     const VkSubmitInfo info = {.sType = VK_STRUCTURE_TYPE_SUBMIT_INFO,
-                               .commandBufferCount = 1,
-                               .pCommandBuffers = &batch->commands};
+                               .commandBufferCount = graph != NULL ? 2 : 1,
+                               .pCommandBuffers = commands};
     uint32_t promised = batch->promised;
     VkResult result;
 
@@ -264,9 +279,13 @@ static int32_t submit(tenon_device_queue *queue, tenon_error *error)
     if (result == VK_SUCCESS) {
         batch->submitted = 1;
         queue->flying++;
+        if (graph == NULL) return TENON_OK;
+        atomic_fetch_add(&graph->users, 1);
+        atomic_fetch_add(&device->launches, 1);
+        batch->graph = graph;
         return TENON_OK;
     }
-    vulkan_batch_clear(device, batch);
+    clear_batch(device, batch);
     if (result == VK_ERROR_DEVICE_LOST) {
         atomic_store(&device->lost, 1);
         return lose(queue, TENON_DEVICE_LOST, "vkQueueSubmit", result, error);
@@ -287,17 +306,20 @@ int32_t vulkan_call_end(tenon_device_queue *queue, int complete, tenon_error *er
     vulkan_batch *batch = queue->recording;
     int32_t status;
 
-    if (queue->capture != NULL) return TENON_OK; /* its outputs are buffers, and nothing runs yet */
+    if (queue->graph != NULL) {
+        vulkan_graph_called(queue);
+        return TENON_OK;
+    }
     if (!complete) {
         if (batch->steps < STEPS_PER_BATCH && batch->bytes < BYTES_PER_BATCH &&
             atomic_load(&queue->device->memory.limbo) < LIMBO_BYTES) {
             batch->promised++;
             return TENON_OK;
         }
-        status = submit(queue, error);
+        status = submit(queue, NULL, error);
         return status;
     }
-    status = submit(queue, error);
+    status = submit(queue, NULL, error);
     return status == TENON_OK ? wait_all(queue, error) : status;
 }
 
@@ -309,14 +331,18 @@ int32_t vulkan_call_spoiled(tenon_device_queue *queue, int32_t status, tenon_err
 
 int32_t vulkan_queue_finish(tenon_device_queue *queue, tenon_error *error)
 {
-    int32_t status = answer_fault(queue, error);
+    int32_t status = check_idle(queue, error);
 
     if (status != TENON_OK) return status;
-    if (queue->capture != NULL)
-        return tenon_fail(error, TENON_STATE, TENON_REASON_CAPTURING, TENON_SCOPE_CALL,
-                          "the queue records a graph");
-    if (queue->recording != NULL && queue->recording->steps > 0) status = submit(queue, error);
+    if (queue->recording != NULL && queue->recording->steps > 0)
+        status = submit(queue, NULL, error);
     return status == TENON_OK ? wait_all(queue, error) : status;
+}
+
+int32_t vulkan_queue_launch(tenon_device_queue *queue, tenon_device_graph *graph,
+                            tenon_error *error)
+{
+    return submit(queue, graph, error);
 }
 
 /* -------------------------------------------------------------------------- memory in use */
@@ -337,16 +363,25 @@ static int32_t hold(tenon_device_queue *queue, vulkan_memory *memory, tenon_erro
         batch->held_room = room;
     }
     atomic_fetch_add(&memory->users, 1);
+    atomic_fetch_add(&memory->pinned, batch->pins);
     atomic_store(&memory->batch, batch->serial);
     batch->held[batch->held_count++] = memory;
     return TENON_OK;
 }
 
+/* Graphs that are not in flight touch nothing of what they keep alive. */
+static int is_used(tenon_device *device, vulkan_memory *memory)
+{
+    uint32_t pinned = atomic_load(&memory->pinned);
+    if (pinned != 0 && atomic_load(&device->launches) != 0) return 1;
+    return atomic_load(&memory->users) != 1 + pinned;
+}
+
 int vulkan_in_use(tenon_device_queue *queue, vulkan_memory *memory)
 {
-    if (atomic_load(&memory->users) == 1) return 0;
+    if (!is_used(queue->device, memory)) return 0;
     retire_done(queue);
-    return atomic_load(&memory->users) != 1;
+    return is_used(queue->device, memory);
 }
 
 /* A chunk of at least bytes behind the last one. */
@@ -485,6 +520,7 @@ int32_t vulkan_record(tenon_device_queue *queue, const vulkan_dispatch *dispatch
     vulkan_batch *batch = queue->recording;
     VkDescriptorBufferInfo buffers[VULKAN_MOST_BINDINGS];
     VkWriteDescriptorSet writes[VULKAN_MOST_BINDINGS];
+    vulkan_span groups = {NULL, 0, 0};
     VkDescriptorSet set;
     int32_t status;
     uint32_t i;
@@ -497,6 +533,8 @@ int32_t vulkan_record(tenon_device_queue *queue, const vulkan_dispatch *dispatch
         if (status != TENON_OK) return status;
     }
     status = make_set(queue, pipeline, &set, error);
+    if (status == TENON_OK && queue->graph != NULL && dispatch->reach != NULL)
+        status = vulkan_graph_place(queue->graph, dispatch, &groups, error);
     if (status != TENON_OK) return status;
     for (i = 0; i < dispatch->span_count; i++)
         write_binding(pipeline, set, i, &dispatch->spans[i], &buffers[i], &writes[i]);
@@ -508,8 +546,12 @@ int32_t vulkan_record(tenon_device_queue *queue, const vulkan_dispatch *dispatch
     if (dispatch->push_bytes > 0)
         api->CmdPushConstants(batch->commands, pipeline->layout->pipeline,
                               VK_SHADER_STAGE_COMPUTE_BIT, 0, dispatch->push_bytes, dispatch->push);
-    api->CmdDispatch(batch->commands, dispatch->groups[0], dispatch->groups[1],
-                     dispatch->groups[2]);
+    if (groups.memory != NULL)
+        api->CmdDispatchIndirect(batch->commands, groups.memory->buffer,
+                                 groups.memory->offset + groups.offset);
+    else
+        api->CmdDispatch(batch->commands, dispatch->groups[0], dispatch->groups[1],
+                         dispatch->groups[2]);
     batch->ordered = 0;
     batch->steps++;
     return TENON_OK;
@@ -531,29 +573,6 @@ int32_t vulkan_record_copy(tenon_device_queue *queue, vulkan_span to, vulkan_spa
                                      &region);
     batch->ordered = 0;
     batch->steps++;
-    return TENON_OK;
-}
-
-int32_t vulkan_record_graph(tenon_device_queue *queue, tenon_device_graph *graph,
-                            VkCommandBuffer commands, uint32_t steps, tenon_error *error)
-{
-    vulkan_batch *batch = queue->recording;
-
-    if (batch->graph_count == batch->graph_room) {
-        uint32_t room = batch->graph_room != 0 ? batch->graph_room * 2 : 8;
-        tenon_device_graph **more = realloc(batch->graphs, room * sizeof *more);
-        if (more == NULL)
-            return vulkan_no_memory(room * sizeof *more, TENON_SCOPE_CALL,
-                                    "no memory to record a launch", error);
-        batch->graphs = more;
-        batch->graph_room = room;
-    }
-    vulkan_graph_hold(graph);
-    batch->graphs[batch->graph_count++] = graph;
-    /* The commands begin with a barrier of their own. */
-    queue->device->api.CmdExecuteCommands(batch->commands, 1, &commands);
-    batch->ordered = 0;
-    batch->steps += steps;
     return TENON_OK;
 }
 

@@ -21,6 +21,8 @@ typedef struct vulkan_arena {
 } vulkan_arena;
 
 typedef struct vulkan_batch {
+    tenon_device_graph *graph; /* launched behind it and kept until it is done, NULL: none */
+    uint32_t pins;             /* 1: of a graph, not in flight by itself */
     VkCommandBuffer commands;
     VkFence fence;
     uint64_t serial; /* of this use, never 0 */
@@ -34,19 +36,16 @@ typedef struct vulkan_batch {
     vulkan_memory **held;
     uint64_t held_count, held_room;
     vulkan_arena scratch[VULKAN_PLACES];
-    tenon_device_graph **graphs; /* launched in it */
-    uint32_t graph_count, graph_room;
 } vulkan_batch;
 
 struct tenon_device_queue {
     tenon_device *device;
     VkCommandPool commands;
     vulkan_batch batches[VULKAN_BATCHES];
-    uint32_t oldest, flying;     /* batches submitted and not yet seen done, in order from oldest */
-    vulkan_batch *recording;     /* NULL: none is open */
-    tenon_device_graph *capture; /* being recorded; its batch stands in the place of recording */
-    vulkan_batch *aside;         /* what recording was before */
-    int32_t fault;               /* what every call answers once work was lost */
+    uint32_t oldest, flying;   /* batches submitted and not yet seen done, in order from oldest */
+    vulkan_batch *recording;   /* NULL: none is open */
+    tenon_device_graph *graph; /* that calls are recorded into, NULL: into batches */
+    int32_t fault;             /* what every call answers once work was lost */
     char fault_text[120];
 };
 
@@ -54,7 +53,10 @@ int32_t TENON_CALL vulkan_queue_open(tenon_device *device, tenon_device_queue **
                                      tenon_error *error);
 void TENON_CALL vulkan_queue_close(tenon_device_queue *queue);
 
-/* Begins a call: answers what was lost before, opens a batch where none is open. */
+/* Answers what was lost. */
+int32_t vulkan_answer_fault(const tenon_device_queue *queue, tenon_error *error);
+/* Begins what cannot be recorded into a graph: answers what was lost before, opens a batch where none
+ * is open. */
 int32_t vulkan_call_begin(tenon_device_queue *queue, tenon_error *error);
 /* Ends a call whose commands are all recorded. complete: waits until they are done; otherwise they
  * are in flight and the call has promised its outputs. */
@@ -65,12 +67,26 @@ int32_t vulkan_call_spoiled(tenon_device_queue *queue, int32_t status, tenon_err
 /* Submits what is recorded and waits for all work of the queue. */
 int32_t vulkan_queue_finish(tenon_device_queue *queue, tenon_error *error);
 
+/* Submits what is recorded, and a graph behind it. The answer is that of the launch. */
+int32_t vulkan_queue_launch(tenon_device_queue *queue, tenon_device_graph *graph,
+                            tenon_error *error);
+
 /* Is some batch that is not yet done using this memory? */
 int vulkan_in_use(tenon_device_queue *queue, vulkan_memory *memory);
 
 /* Memory until the batch being recorded is done. place STAGING is mapped. */
 int32_t vulkan_scratch(tenon_device_queue *queue, uint32_t place, uint64_t bytes, vulkan_span *out,
                        tenon_error *error);
+
+/* Gives back all that a batch is made of but its command buffer. It is not in flight. */
+void vulkan_batch_free(tenon_device *device, vulkan_batch *batch);
+
+/* How far a dispatch of attention reaches: workgroups follow from the length of a cache. */
+typedef struct vulkan_reach {
+    tenon_device_cache *cache;
+    uint64_t behind; /* positions that the last row does not see */
+    uint32_t per;    /* positions of a workgroup */
+} vulkan_reach;
 
 /* One dispatch. A binding covers its span, whose offset is a multiple of VULKAN_ALIGNMENT; a texel
  * buffer covers all of its memory, so there the offset must be 0 and the rest be pushed. */
@@ -82,19 +98,13 @@ typedef struct vulkan_dispatch {
     const void *push;
     uint32_t push_bytes;
     uint32_t groups[3];
+    const vulkan_reach *reach; /* what groups[0] follows from, NULL: it is always the same */
 } vulkan_dispatch;
 
 int32_t vulkan_record(tenon_device_queue *queue, const vulkan_dispatch *dispatch,
                       tenon_error *error);
 int32_t vulkan_record_copy(tenon_device_queue *queue, vulkan_span to, vulkan_span from,
                            tenon_error *error);
-
-/* What a batch holds, given back; it is not in flight. free: for good, its pools and memory too. */
-void vulkan_batch_clear(tenon_device *device, vulkan_batch *batch);
-void vulkan_batch_free(tenon_device *device, vulkan_batch *batch);
-/* Records a barrier behind all before, and that a graph is run; it is kept until that is done. */
-int32_t vulkan_record_graph(tenon_device_queue *queue, tenon_device_graph *graph,
-                            VkCommandBuffer commands, uint32_t steps, tenon_error *error);
 
 /* Copies host memory into main memory outside of any queue, complete on return. [any thread] */
 int32_t vulkan_upload(tenon_device *device, vulkan_span to, const void *from, tenon_error *error);

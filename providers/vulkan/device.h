@@ -21,6 +21,7 @@ typedef struct vulkan_settings {
         memory_limit;    /* vulkan.memory_limit: bytes of device memory, TENON_UNKNOWN: no limit */
     uint64_t timeout_ns; /* vulkan.timeout_s: longest wait for work */
     uint32_t staging;    /* vulkan.staging=always: never touch device memory in place */
+    uint32_t no_graphs;  /* vulkan.graph=off: recorded sequences are declined */
 } vulkan_settings;
 
 /* A physical device as it was found. */
@@ -85,6 +86,7 @@ struct tenon_device {
     vulkan_arithmetic arithmetic;
     atomic_uint lost;        /* the device answered VK_ERROR_DEVICE_LOST */
     atomic_ullong batches;   /* serial numbers given to batches */
+    atomic_uint launches;    /* of graphs, in flight */
     atomic_ullong objects;   /* buffers, weights and caches alive */
     vulkan_lock buffer_lock; /* of buffers */
     tenon_device_buffer *buffers[VULKAN_BUFFER_BUCKETS]; /* alive, by address */

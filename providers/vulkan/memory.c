@@ -69,7 +69,8 @@ static VkResult fill_block(tenon_device *device, vulkan_block *block)
         .sType = VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO,
         .size = block->bytes,
         .usage = VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | VK_BUFFER_USAGE_UNIFORM_TEXEL_BUFFER_BIT |
-                 VK_BUFFER_USAGE_TRANSFER_SRC_BIT | VK_BUFFER_USAGE_TRANSFER_DST_BIT,
+                 VK_BUFFER_USAGE_INDIRECT_BUFFER_BIT | VK_BUFFER_USAGE_TRANSFER_SRC_BIT |
+                 VK_BUFFER_USAGE_TRANSFER_DST_BIT,
         .sharingMode = VK_SHARING_MODE_EXCLUSIVE};
     VkMemoryAllocateInfo memory = {.sType = VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO,
                                    .memoryTypeIndex = type};
@@ -257,6 +258,7 @@ int32_t vulkan_memory_make(tenon_device *device, uint32_t place, uint64_t bytes,
     range->buffer = range->block->buffer;
     range->mapped = range->block->mapped == NULL ? NULL : range->block->mapped + range->offset;
     atomic_store(&range->users, 1);
+    atomic_store(&range->pinned, 0);
     atomic_store(&range->batch, 0);
     *out = range;
     return TENON_OK;
@@ -305,7 +307,7 @@ void vulkan_memory_abandon(tenon_device *device, vulkan_memory *memory)
 {
     if (memory == NULL) return;
     vulkan_lock_take(&device->memory.lock);
-    memory->limbo = atomic_load(&memory->users) > 1;
+    memory->limbo = atomic_load(&memory->users) > 1 + atomic_load(&memory->pinned);
     if (memory->limbo) atomic_fetch_add(&device->memory.limbo, memory->size);
     vulkan_lock_give(&device->memory.lock);
     vulkan_memory_release(device, memory);

@@ -25,6 +25,7 @@ typedef struct vulkan_memory {
     VkBuffer buffer;        /* the block's */
     VkBufferView view;      /* all of it as texels, where vulkan_memory_view was asked */
     atomic_uint users;
+    atomic_uint pinned;  /* users that are graphs: they use it when launched */
     atomic_ullong batch; /* the last batch that counted itself among the users */
     uint64_t size;       /* bytes rounded up */
     uint32_t free;

@@ -1,5 +1,4 @@
 /* Checks, bindings and the way of host memory: request.h. */
-#include "request.h"
 #include "graph.h"
 
 #include <string.h>
@@ -112,7 +111,14 @@ uint64_t vulkan_most_rows(const tenon_device *device, const vulkan_rows *rows)
 int32_t vulkan_job_begin(vulkan_job *job, tenon_device_queue *queue, tenon_error *error)
 {
     *job = (vulkan_job){.queue = queue};
-    return vulkan_call_begin(queue, error);
+    return queue->graph != NULL ? vulkan_graph_call(queue, error) : vulkan_call_begin(queue, error);
+}
+
+static int32_t check_not_recorded(const tenon_device_queue *queue, tenon_error *error)
+{
+    if (queue->graph == NULL) return TENON_OK;
+    return tenon_fail(error, TENON_DECLINED, TENON_REASON_CAPTURING, TENON_SCOPE_CALL,
+                      "host memory in a recorded call");
 }
 
 static uint8_t *mapped_at(const vulkan_span *span)
@@ -133,8 +139,9 @@ int32_t vulkan_job_input(vulkan_job *job, const tenon_view *view, uint64_t strid
         *out = (vulkan_rows){vulkan_buffer_memory(device, view->buffer), view->offset, stride, row};
         return TENON_OK;
     }
-    if (job->queue->capture != NULL) return vulkan_not_in_graph(error);
-    status = vulkan_scratch(job->queue, VULKAN_STAGING, tokens * row, &stage, error);
+    status = check_not_recorded(job->queue, error);
+    if (status == TENON_OK)
+        status = vulkan_scratch(job->queue, VULKAN_STAGING, tokens * row, &stage, error);
     if (status != TENON_OK) return status;
     from = (const uint8_t *)view->host + view->offset;
     if (stride == row || tokens == 1)
@@ -164,8 +171,9 @@ int32_t vulkan_job_output(vulkan_job *job, const tenon_view *view, uint64_t stri
         *out = (vulkan_rows){vulkan_buffer_memory(device, view->buffer), view->offset, stride, row};
         return TENON_OK;
     }
-    if (job->queue->capture != NULL) return vulkan_not_in_graph(error);
-    status = vulkan_scratch(job->queue, VULKAN_MAIN, tokens * row, &made, error);
+    status = check_not_recorded(job->queue, error);
+    if (status == TENON_OK)
+        status = vulkan_scratch(job->queue, VULKAN_MAIN, tokens * row, &made, error);
     if (status != TENON_OK) return status;
     job->returns[job->return_count].made = made;
     job->returns[job->return_count].to = (uint8_t *)view->host + view->offset;

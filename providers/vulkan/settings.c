@@ -47,10 +47,23 @@ static int32_t read_path(const tenon_services *services, const char *key, const 
     return unknown(key, text, "an absolute path is needed", error);
 }
 
+/* *out: 0 for the usual word and without a value, 1 for the other one. */
+static int32_t read_choice(const tenon_services *services, const char *key, const char *usual,
+                           const char *other, uint32_t *out, tenon_error *error)
+{
+    const char *text = services->config(services->host, key);
+    char wanted[40];
+
+    if (text == NULL || strcmp(text, usual) == 0) return TENON_OK;
+    snprintf(wanted, sizeof wanted, "%s or %s", usual, other);
+    if (strcmp(text, other) != 0) return unknown(key, text, wanted, error);
+    *out = 1;
+    return TENON_OK;
+}
+
 int32_t vulkan_settings_read(const tenon_services *services, vulkan_settings *out,
                              tenon_error *error)
 {
-    const char *staging = services->config(services->host, "vulkan.staging");
     uint64_t seconds = TIMEOUT_SECONDS;
     int32_t status;
 
@@ -65,9 +78,7 @@ int32_t vulkan_settings_read(const tenon_services *services, vulkan_settings *ou
     status = read_number(services, "vulkan.timeout_s", LONGEST_SECONDS, &seconds, error);
     if (status != TENON_OK) return status;
     out->timeout_ns = seconds * SECOND;
-    if (staging == NULL || strcmp(staging, "auto") == 0) return TENON_OK;
-    if (strcmp(staging, "always") != 0)
-        return unknown("vulkan.staging", staging, "auto or always", error);
-    out->staging = 1;
-    return TENON_OK;
+    status = read_choice(services, "vulkan.graph", "on", "off", &out->no_graphs, error);
+    if (status != TENON_OK) return status;
+    return read_choice(services, "vulkan.staging", "auto", "always", &out->staging, error);
 }

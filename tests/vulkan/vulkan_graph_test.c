@@ -1,359 +1,263 @@
-/* Graphs: a launch does what its calls would do, whatever the length of a cache by then, and nothing
- * is left behind of what was recorded, dropped, launched or lost. */
-#include "provider_rig.h"
+/* Recorded sequences of the Vulkan provider, through the host: one step of a layer, recorded once,
+ * launched over a cache that grows, is cut back and loses positions, gives the bits that the
+ * reference gives call by call. The provider's file is the first argument. */
+#include "graph_rig.h"
 
-#include <vulkan/vulkan_core.h>
+/* ---- the tests ------------------------------------------------------------------------------- */
 
-#define HEADS 2u
-#define HEAD_SIZE 16u
-#define WIDTH (HEADS * HEAD_SIZE)
-#define CAPACITY 1400u
-#define ROW (WIDTH * 4u)
+static const struct {
+    uint32_t type;
+    uint64_t window;
+    const char *setting;
+} lives[] = {{TENON_CACHE_F16, 0, NULL},  {TENON_CACHE_F32, 0, NULL},
+             {TENON_CACHE_F16, 30, NULL}, {TENON_CACHE_F32, 130, NULL},
+             {TENON_CACHE_F16, 1, NULL},  {TENON_CACHE_F16, 0, "vulkan.staging=always"}};
 
-/* A step: k = v = q = a + b of one token, appended to a cache and attended to. */
-typedef struct step {
-    rig rig;
-    const tenon_graph_v1 *graph;
-    tenon_device_buffer *a, *b, *sum, *y;
-    tenon_device_cache *cache;
-} step;
-
-static tenon_device_cache *make_cache(step *self)
+START_TEST(whole_life)
 {
-    static float table[CAPACITY * HEAD_SIZE];
-    const tenon_cache_desc desc = {
-        TENON_HEAD(tenon_cache_desc),   .kv_heads = HEADS,       .head_size = HEAD_SIZE,
-        .capacity = CAPACITY,           .type = TENON_CACHE_F32, .pairing = TENON_ROPE_ADJACENT,
-        .flags = TENON_CACHE_EVICTABLE, .rotary = HEAD_SIZE,     .table = table,
-        .table_bytes = sizeof table};
-    tenon_device_cache *cache = NULL;
-    rig_fill(table, CAPACITY * HEAD_SIZE);
-    ck_assert_int_eq(self->rig.attention->create(self->rig.device, &desc, &cache, &self->rig.error),
-                     TENON_OK);
-    return cache;
+    static trace right[LIFE], got[LIFE];
+    tenon_host *host = make_host(lives[_i].setting);
+    tenon_session *session = vulkan_session(host);
+    tenon_graph *graph;
+    uint32_t steps;
+    scene self;
+    if (session == NULL) return;
+    live_right(host, lives[_i].type, lives[_i].window, right);
+    open_scene(&self, session, tenon_session_queue(session), lives[_i].type, lives[_i].window);
+    graph = record(&self);
+    check_captured(graph);
+    ck_assert_uint_eq(length(self.cache), 0); /* nothing was done yet */
+    steps = live(&self, graph, 0, LIFE, got);
+    compare(got, right, 0, LIFE);
+    ck_assert_uint_eq(length(self.cache), 3);
+    check_captured(graph);
+    ck_assert_uint_eq(info(graph).launches, steps);
+    ck_assert_uint_eq(info(graph).replays, 0);
+    ck_assert_uint_eq(counter(session, "graph").calls, steps);
+    ck_assert_uint_eq(counter(session, "attention").calls, steps);
+    ck_assert_uint_eq(counter(session, "graph").failed, 0);
+    tenon_graph_destroy(graph);
+    tenon_session_destroy(session);
+    rig_ok(tenon_host_destroy(host, &rig_error));
 }
+END_TEST
 
-static int set_up(step *self)
+/* Launches and calls made one by one take turns, and two graphs share a cache. */
+START_TEST(mixed)
 {
-    float x[WIDTH];
-    tenon_device_buffer **buffers[4] = {&self->a, &self->b, &self->sum, &self->y};
-    uint32_t i;
-
-    rig_load(&self->rig, 1);
-    self->graph = dlsym(self->rig.module, "graph_v1");
-    ck_assert_ptr_nonnull(self->graph);
-    if (!rig_open_device(&self->rig)) return 0;
-    rig_fill(x, WIDTH);
-    for (i = 0; i < 4; i++) {
-        ck_assert_int_eq(
-            self->rig.memory->alloc(self->rig.device, ROW, buffers[i], &self->rig.error), TENON_OK);
-        ck_assert_int_eq(self->rig.memory->write(self->rig.device, self->rig.queue, *buffers[i], 0,
-                                                 x, ROW, &self->rig.error),
-                         TENON_OK);
+    static trace right[LIFE], got[LIFE];
+    tenon_host *host = make_host(NULL);
+    tenon_session *session = vulkan_session(host);
+    tenon_graph *graphs[3] = {NULL};
+    uint64_t i;
+    scene self;
+    if (session == NULL) return;
+    live_right(host, TENON_CACHE_F16, 0, right);
+    open_scene(&self, session, tenon_session_queue(session), TENON_CACHE_F16, 0);
+    graphs[1] = record(&self);
+    check_captured(graphs[1]);
+    for (i = 0; i < LIFE; i++) {
+        if (i == 10) { /* recorded over a cache that holds something, behind work in flight */
+            graphs[2] = record(&self);
+            check_captured(graphs[2]);
+        }
+        live(&self, graphs[i % 3], i, 1, got);
     }
-    self->cache = make_cache(self);
-    return 1;
+    compare(got, right, 0, LIFE);
+    tenon_session_destroy(session); /* frees the graphs too */
+    rig_ok(tenon_host_destroy(host, &rig_error));
 }
+END_TEST
 
-static void tear_down(step *self)
+/* All that a launch uses is freed while it may be in flight; nobody waited for it. */
+START_TEST(freed_in_flight)
 {
-    self->rig.attention->free(self->rig.device, self->cache);
-    self->rig.memory->free(self->rig.device, self->a);
-    self->rig.memory->free(self->rig.device, self->b);
-    self->rig.memory->free(self->rig.device, self->sum);
-    self->rig.memory->free(self->rig.device, self->y);
-    rig_close(&self->rig);
-}
-
-/* The calls of a step, and a = y for the next one. */
-static int32_t make_calls(step *self, tenon_device_cache *cache)
-{
-    const tenon_add_call add = {TENON_HEAD(tenon_add_call),
-                                .a = buffer_view(self->a, ROW),
-                                .b = buffer_view(self->b, ROW),
-                                .y = buffer_view(self->sum, ROW),
-                                .tokens = 1,
-                                .width = WIDTH,
-                                .a_row_stride = ROW,
-                                .b_row_stride = ROW,
-                                .y_row_stride = ROW};
-    const tenon_append_call append = {TENON_HEAD(tenon_append_call),
-                                      .cache = cache,
-                                      .k = buffer_view(self->sum, ROW),
-                                      .v = buffer_view(self->sum, ROW),
-                                      .tokens = 1,
-                                      .k_row_stride = ROW,
-                                      .v_row_stride = ROW};
-    const tenon_attention_call attention = {TENON_HEAD(tenon_attention_call),
-                                            .cache = cache,
-                                            .q = buffer_view(self->sum, ROW),
-                                            .y = buffer_view(self->y, ROW),
-                                            .tokens = 1,
-                                            .heads = HEADS,
-                                            .q_row_stride = ROW,
-                                            .y_row_stride = ROW,
-                                            .scale = 0.25f};
-    tenon_add_call again = add;
-    int32_t status = self->rig.add->run(self->rig.device, self->rig.queue, &add, &self->rig.error);
-
-    if (status == TENON_OK)
-        status = self->rig.attention->append(self->rig.device, self->rig.queue, &append,
-                                             &self->rig.error);
-    if (status == TENON_OK)
-        status = self->rig.attention->run(self->rig.device, self->rig.queue, &attention,
-                                          &self->rig.error);
-    again.a = buffer_view(self->y, ROW);
-    again.y = buffer_view(self->a, ROW);
-    if (status == TENON_OK)
-        status = self->rig.add->run(self->rig.device, self->rig.queue, &again, &self->rig.error);
-    return status;
-}
-
-static tenon_device_graph *record(step *self, tenon_device_cache *cache)
-{
-    tenon_device_graph *graph = NULL;
-    ck_assert_int_eq(self->graph->begin(self->rig.device, self->rig.queue, &self->rig.error),
-                     TENON_OK);
-    ck_assert_msg(make_calls(self, cache) == TENON_OK, "%s", self->rig.error.text);
-    ck_assert_int_eq(self->graph->end(self->rig.device, self->rig.queue, &graph, &self->rig.error),
-                     TENON_OK);
-    ck_assert_ptr_nonnull(graph);
-    return graph;
-}
-
-static uint64_t length_of(step *self, tenon_device_cache *cache)
-{
-    uint64_t length = 99;
-    ck_assert_int_eq(
-        self->rig.attention->length(self->rig.device, cache, &length, &self->rig.error), TENON_OK);
-    return length;
-}
-
-static void read_y(step *self, float *y)
-{
-    ck_assert_int_eq(self->rig.memory->read(self->rig.device, self->rig.queue, self->y, 0, y, ROW,
-                                            &self->rig.error),
-                     TENON_OK);
-}
-
-/* count steps, launched or call by call; with cuts some positions are truncated and evicted. */
-static void go(step *self, tenon_device_cache *cache, tenon_device_graph *graph, uint32_t count,
-               int cuts, float *y)
-{
-    const tenon_attention_v1 *attention = self->rig.attention;
-    float x[WIDTH];
-    uint32_t i;
-
-    rig_fill(x, WIDTH);
-    ck_assert_int_eq(self->rig.memory->write(self->rig.device, self->rig.queue, self->a, 0, x, ROW,
-                                             &self->rig.error),
-                     TENON_OK);
-    for (i = 0; i < count; i++) {
-        int32_t status = graph == NULL ? make_calls(self, cache)
-                                       : self->graph->launch(self->rig.device, self->rig.queue,
-                                                             graph, &self->rig.error);
-        ck_assert_msg(status == TENON_OK, "step %u: %s", i, self->rig.error.text);
-        if (cuts && i == 20)
-            ck_assert_int_eq(
-                attention->truncate(self->rig.device, self->rig.queue, cache, 7, &self->rig.error),
-                TENON_OK);
-        if (cuts && i == 120)
-            ck_assert_int_eq(
-                attention->evict(self->rig.device, self->rig.queue, cache, 2, 30, &self->rig.error),
-                TENON_OK);
+    static trace right[LIFE];
+    tenon_host *host = make_host(NULL);
+    tenon_session *session = vulkan_session(host);
+    tenon_memory_info before = {TENON_HEAD(tenon_memory_info), .total = 0}, after = before;
+    tenon_graph *graph;
+    uint32_t i, round;
+    trace got;
+    scene self;
+    if (session == NULL) return;
+    live_right(host, TENON_CACHE_F16, 0, right);
+    for (round = 0; round < 5; round++) {
+        open_scene(&self, session, tenon_session_queue(session), TENON_CACHE_F16, 0);
+        graph = record(&self);
+        check_captured(graph);
+        live(&self, NULL, 0, 1, NULL); /* the id */
+        for (i = 0; i < 63; i++) rig_ok(tenon_graph_launch(self.queue, graph, &rig_error));
+        tenon_graph_destroy(graph);
+        if (round % 2 == 0) { /* what it made is there all the same */
+            look(&self, &got);
+            ck_assert_int_eq(memcmp(got.p, right[2].p, sizeof got.p), 0);
+            ck_assert_uint_eq(got.id, right[2].id);
+        }
+        tenon_cache_destroy(self.cache);
+        tenon_buffer_destroy(self.id);
+        tenon_buffer_destroy(self.x);
+        tenon_buffer_destroy(self.w);
+        tenon_buffer_destroy(self.k);
+        tenon_buffer_destroy(self.q);
+        tenon_buffer_destroy(self.y);
+        tenon_buffer_destroy(self.s);
+        tenon_buffer_destroy(self.p);
+        tenon_weight_destroy(self.table);
+        tenon_weight_destroy(self.product);
+        rig_ok(tenon_queue_fence(self.queue, &rig_error));
+        rig_ok(tenon_session_memory(session, 0, &after, &rig_error));
+        if (round == 1) before = after;
+        if (round > 1) ck_assert_uint_eq(after.used, before.used);
+        ck_assert_uint_eq(after.objects, 0);
     }
-    read_y(self, y);
-}
-
-START_TEST(launches_are_the_calls)
-{
-    float wanted[WIDTH], y[WIDTH];
-    tenon_device_graph *graph;
-    tenon_device_cache *other;
-    step self;
-
-    if (!set_up(&self)) return;
-    other = make_cache(&self);
-    go(&self, other, NULL, 200, 1, wanted);
-    graph = record(&self, self.cache);
-    ck_assert_uint_eq(length_of(&self, self.cache), 0); /* nothing has run yet */
-    go(&self, self.cache, graph, 200, 1, y);
-    ck_assert_uint_eq(length_of(&self, self.cache), length_of(&self, other));
-    ck_assert(memcmp(y, wanted, ROW) == 0);
-    self.graph->release(self.rig.device, graph);
-    self.rig.attention->free(self.rig.device, other);
-    tear_down(&self);
+    open_scene(&self, session, tenon_session_queue(session), TENON_CACHE_F16, 0);
+    graph = record(&self);
+    live(&self, graph, 0, 3, NULL);
+    tenon_session_destroy(session); /* with the graph, in flight */
+    rig_ok(tenon_host_destroy(host, &rig_error));
 }
 END_TEST
 
-/* Far past the positions that the workgroups of a recorded attention are made for. */
-START_TEST(long_caches)
-{
-    float wanted[WIDTH], y[WIDTH];
-    tenon_device_graph *graph;
-    tenon_device_cache *other;
-    step self;
+typedef struct worker {
+    scene self;
+    trace got[LIFE];
+    int32_t status;
+} worker;
 
-    if (!set_up(&self)) return;
-    other = make_cache(&self);
-    graph = record(&self, self.cache);
-    go(&self, other, NULL, 1250, 0, wanted);
-    go(&self, self.cache, graph, 1250, 0, y);
-    ck_assert_uint_gt(length_of(&self, other), 1024);
-    ck_assert_uint_eq(length_of(&self, self.cache), length_of(&self, other));
-    ck_assert(memcmp(y, wanted, ROW) == 0);
-    self.graph->release(self.rig.device, graph);
-    self.rig.attention->free(self.rig.device, other);
-    tear_down(&self);
+static void *work(void *context)
+{
+    worker *self = context;
+    tenon_graph *graph = record(&self->self);
+    live(&self->self, graph, 0, LIFE, self->got);
+    self->status = (int32_t)info(graph).captured;
+    tenon_graph_destroy(graph);
+    return NULL;
 }
-END_TEST
 
-START_TEST(a_full_cache_is_left_alone)
+/* Two queues record and launch at once, each over its own cache. */
+START_TEST(two_queues)
 {
-    float y[WIDTH];
-    tenon_device_graph *graph;
-    step self;
+    static trace right[LIFE];
+    static worker workers[2];
+    tenon_host *host = make_host(NULL);
+    tenon_session *session = vulkan_session(host);
+    tenon_queue *second = NULL;
+    pthread_t threads[2];
     uint32_t i;
-    int32_t status = TENON_OK;
-
-    if (!set_up(&self)) return;
-    graph = record(&self, self.cache);
-    for (i = 0; i <= CAPACITY && status == TENON_OK; i++)
-        status = self.graph->launch(self.rig.device, self.rig.queue, graph, &self.rig.error);
-    ck_assert_uint_eq(i, CAPACITY + 1);
-    ck_assert_int_eq(status, TENON_DECLINED);
-    ck_assert_uint_eq(self.rig.error.reason, TENON_REASON_CAPACITY);
-    ck_assert_uint_eq(length_of(&self, self.cache), CAPACITY);
-    read_y(&self, y);
-    self.graph->release(self.rig.device, graph);
-    tear_down(&self);
-}
-END_TEST
-
-START_TEST(what_is_no_graph)
-{
-    float x[WIDTH], before[WIDTH], after[WIDTH];
-    tenon_device_graph *graph = NULL;
-    tenon_add_call add;
-    step self;
-    rig *on = &self.rig;
-
-    if (!set_up(&self)) return;
-    read_y(&self, before);
-    rig_fill(x, WIDTH);
-    ck_assert_int_eq(self.graph->end(on->device, on->queue, &graph, &on->error), TENON_STATE);
-    ck_assert_int_eq(self.graph->begin(on->device, on->queue, &on->error), TENON_OK);
-    ck_assert_int_eq(self.graph->begin(on->device, on->queue, &on->error), TENON_STATE);
-    add = (tenon_add_call){TENON_HEAD(tenon_add_call),
-                           .a = host_view(x, ROW),
-                           .b = buffer_view(self.b, ROW),
-                           .y = buffer_view(self.y, ROW),
-                           .tokens = 1,
-                           .width = WIDTH,
-                           .a_row_stride = ROW,
-                           .b_row_stride = ROW,
-                           .y_row_stride = ROW};
-    ck_assert_int_eq(on->add->run(on->device, on->queue, &add, &on->error), TENON_DECLINED);
-    ck_assert_int_eq(on->memory->fence(on->device, on->queue, &on->error), TENON_STATE);
-    ck_assert_int_eq(on->memory->read(on->device, on->queue, self.y, 0, x, ROW, &on->error),
-                     TENON_STATE);
-    ck_assert_int_eq(on->attention->truncate(on->device, on->queue, self.cache, 0, &on->error),
-                     TENON_DECLINED);
-    ck_assert_int_eq(make_calls(&self, self.cache), TENON_OK);
-    self.graph->abort(on->device, on->queue);
-    self.graph->abort(on->device, on->queue);
-    ck_assert_uint_eq(length_of(&self, self.cache), 0);
-    read_y(&self, after); /* dropped: nothing was written */
-    ck_assert(memcmp(before, after, ROW) == 0);
-    self.graph->release(on->device, NULL);
-    /* One that is never ended goes with its queue. */
-    ck_assert_int_eq(self.graph->begin(on->device, on->queue, &on->error), TENON_OK);
-    ck_assert_int_eq(make_calls(&self, self.cache), TENON_OK);
-    on->p->queue_close(on->queue);
-    on->queue = NULL;
-    tear_down(&self);
-}
-END_TEST
-
-START_TEST(released_in_flight)
-{
-    float wanted[WIDTH], y[WIDTH];
-    tenon_device_graph *graph;
-    tenon_device_cache *other;
-    step self;
-
-    if (!set_up(&self)) return;
-    other = make_cache(&self);
-    ck_assert_int_eq(make_calls(&self, other), TENON_OK);
-    read_y(&self, wanted);
-    rig_fill(y, WIDTH);
-    ck_assert_int_eq(
-        self.rig.memory->write(self.rig.device, self.rig.queue, self.a, 0, y, ROW, &self.rig.error),
-        TENON_OK);
-    graph = record(&self, self.cache);
-    ck_assert_int_eq(self.graph->launch(self.rig.device, self.rig.queue, graph, &self.rig.error),
-                     TENON_OK);
-    self.graph->release(self.rig.device, graph);
-    read_y(&self, y);
-    ck_assert(memcmp(y, wanted, ROW) == 0);
-    self.rig.attention->free(self.rig.device, other);
-    tear_down(&self);
-}
-END_TEST
-
-/* The device goes while a graph is recorded, and while launches are in flight. */
-START_TEST(the_device_is_lost)
-{
-    tenon_device_graph *graph = NULL;
-    float y[WIDTH];
-    step self;
-    rig *on = &self.rig;
-
-    if (!set_up(&self)) return;
-    graph = record(&self, self.cache);
-    ck_assert_int_eq(self.graph->launch(on->device, on->queue, graph, &on->error), TENON_OK);
-    rig_fail(on, FAULTY_QueueSubmit, 1, VK_ERROR_DEVICE_LOST);
-    if (_i == 0) {
-        ck_assert_int_eq(on->memory->read(on->device, on->queue, self.y, 0, y, ROW, &on->error),
-                         TENON_DEVICE_LOST);
-        ck_assert_int_eq(self.graph->launch(on->device, on->queue, graph, &on->error),
-                         TENON_DEVICE_LOST);
-        ck_assert_uint_eq(length_of(&self, self.cache), 1);
-        ck_assert_int_eq(self.graph->begin(on->device, on->queue, &on->error), TENON_DEVICE_LOST);
-    } else {
-        tenon_device_queue *second = NULL, *first = on->queue;
-        tenon_device_graph *never = NULL;
-        ck_assert_int_eq(on->p->queue_open(on->device, &second, &on->error), TENON_OK);
-        on->queue = second;
-        ck_assert_int_eq(self.graph->begin(on->device, second, &on->error), TENON_OK);
-        ck_assert_int_eq(on->memory->fence(on->device, first, &on->error), TENON_DEVICE_LOST);
-        ck_assert_int_eq(make_calls(&self, self.cache), TENON_DEVICE_LOST);
-        self.graph->abort(on->device, second);
-        ck_assert_int_eq(self.graph->end(on->device, second, &never, &on->error), TENON_STATE);
-        on->p->queue_close(second);
-        on->queue = first;
+    if (session == NULL) return;
+    live_right(host, TENON_CACHE_F16, 0, right);
+    rig_ok(tenon_queue_create(session, &second, &rig_error));
+    open_scene(&workers[0].self, session, tenon_session_queue(session), TENON_CACHE_F16, 0);
+    open_scene(&workers[1].self, session, second, TENON_CACHE_F16, 0);
+    for (i = 0; i < 2; i++)
+        ck_assert_int_eq(pthread_create(&threads[i], NULL, work, &workers[i]), 0);
+    for (i = 0; i < 2; i++) {
+        pthread_join(threads[i], NULL);
+        ck_assert_int_eq(workers[i].status, 1);
+        compare(workers[i].got, right, 0, LIFE);
     }
-    self.graph->release(on->device, graph);
-    tear_down(&self);
+    tenon_queue_destroy(second);
+    tenon_session_destroy(session);
+    rig_ok(tenon_host_destroy(host, &rig_error));
 }
 END_TEST
 
-static Suite *suite(void)
+/* A graph recorded on one queue is launched on both, with a fence between. */
+START_TEST(handed_over)
 {
-    Suite *made = suite_create("vulkan graph");
-    TCase *graphs = tcase_create("graphs");
-    tcase_set_timeout(graphs, 300);
-    tcase_add_test(graphs, launches_are_the_calls);
-    tcase_add_test(graphs, long_caches);
-    tcase_add_test(graphs, a_full_cache_is_left_alone);
-    tcase_add_test(graphs, what_is_no_graph);
-    tcase_add_test(graphs, released_in_flight);
-    tcase_add_loop_test(graphs, the_device_is_lost, 0, 2);
-    suite_add_tcase(made, graphs);
-    return made;
+    static trace right[LIFE], got[LIFE];
+    tenon_host *host = make_host(NULL);
+    tenon_session *session = vulkan_session(host);
+    tenon_queue *queues[2] = {NULL};
+    tenon_graph *graph;
+    uint64_t i;
+    scene self;
+    if (session == NULL) return;
+    live_right(host, TENON_CACHE_F16, 0, right);
+    queues[0] = tenon_session_queue(session);
+    rig_ok(tenon_queue_create(session, &queues[1], &rig_error));
+    open_scene(&self, session, queues[0], TENON_CACHE_F16, 0);
+    graph = record(&self);
+    for (i = 0; i < LIFE; i++) {
+        live(&self, graph, i, 1, got);
+        rig_ok(tenon_queue_fence(self.queue, &rig_error));
+        self.queue = queues[(i + 1) % 2];
+    }
+    compare(got, right, 0, LIFE);
+    check_captured(graph);
+    tenon_graph_destroy(graph);
+    tenon_queue_destroy(queues[1]);
+    tenon_session_destroy(session);
+    rig_ok(tenon_host_destroy(host, &rig_error));
 }
+END_TEST
 
-int main(void)
+/* A cache that is full is none of a launch's: it says so, and works again when it is cut back. */
+START_TEST(full_cache)
 {
-    return runner_main(srunner_create(suite()));
+    static trace right[LIFE], got[LIFE];
+    tenon_host *host = make_host(NULL);
+    tenon_session *session = vulkan_session(host);
+    tenon_graph *graph, *other;
+    uint32_t i, id = 3;
+    scene self;
+    if (session == NULL) return;
+    live_right(host, TENON_CACHE_F32, 0, right);
+    open_scene(&self, session, tenon_session_queue(session), TENON_CACHE_F32, 0);
+    graph = record(&self);
+    rig_ok(tenon_buffer_write(self.queue, self.id, 0, &id, sizeof id, &rig_error));
+    for (i = 0; i < CAPACITY; i++) rig_ok(tenon_graph_launch(self.queue, graph, &rig_error));
+    rig_fails(tenon_graph_launch(self.queue, graph, &rig_error), TENON_ARG, TENON_REASON_CAPACITY);
+    other = record(&self); /* it can be emptied before a launch */
+    check_captured(other);
+    rig_ok(tenon_cache_truncate(self.queue, self.cache, 0, &rig_error));
+    live(&self, other, 0, 8, got);
+    compare(got, right, 0, 8);
+    tenon_session_destroy(session);
+    rig_ok(tenon_host_destroy(host, &rig_error));
+}
+END_TEST
+
+/* vulkan.graph=off: the calls are made one by one, with the same bits. */
+START_TEST(switched_off)
+{
+    static trace right[LIFE], got[LIFE];
+    tenon_host *host = make_host("vulkan.graph=off");
+    tenon_session *session = vulkan_session(host);
+    tenon_graph *graph;
+    scene self;
+    if (session == NULL) return;
+    live_right(host, TENON_CACHE_F16, 0, right);
+    open_scene(&self, session, tenon_session_queue(session), TENON_CACHE_F16, 0);
+    graph = record(&self);
+    ck_assert_uint_eq(info(graph).captured, 0);
+    ck_assert_ptr_nonnull(strstr(info(graph).why, "vulkan.graph=off"));
+    live(&self, graph, 0, 13, got);
+    compare(got, right, 0, 13);
+    ck_assert_uint_eq(counter(session, "graph").calls, 0);
+    tenon_session_destroy(session);
+    rig_ok(tenon_host_destroy(host, &rig_error));
+}
+END_TEST
+
+int main(int argc, char **argv)
+{
+    Suite *suite = suite_create("vulkan graphs");
+    TCase *tests = tcase_create("graphs");
+    if (argc != 2) {
+        fprintf(stderr, "the file of the provider is needed\n");
+        return EXIT_FAILURE;
+    }
+    provider_file = argv[1];
+    tcase_set_timeout(tests, 300);
+    tcase_add_loop_test(tests, whole_life, 0, sizeof lives / sizeof lives[0]);
+    tcase_add_test(tests, mixed);
+    tcase_add_test(tests, freed_in_flight);
+    tcase_add_test(tests, two_queues);
+    tcase_add_test(tests, handed_over);
+    tcase_add_test(tests, full_cache);
+    tcase_add_test(tests, switched_off);
+    suite_add_tcase(suite, tests);
+    return runner_main(srunner_create(suite));
 }
