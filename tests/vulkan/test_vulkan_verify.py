@@ -102,7 +102,7 @@ def main():
         verify("products", "--filter", "exact/qmatmul/*/cols=576*")
     verify("staging", "--set", "vulkan.staging=always", "--filter", "exact/[aeg]*")
     verify("staged products", "--set", "vulkan.staging=always", "--filter",
-           "exact/qmatmul/Q4_K/*/cols=512*")
+           "exact/qmatmul/Q4_K/*/cols=768*")
     for width in (128, 256, 512):
         name = f"vectors of {width} bits"
         if not software:
