@@ -63,6 +63,7 @@ typedef struct fake_state {
     const char *no_device_text;
     uint32_t kind[FAKE_DEVICES], unusable[FAKE_DEVICES], arith;
     int32_t device_status[FAKE_DEVICES]; /* what device_open answers */
+    uint8_t uuid[FAKE_DEVICES][16];
     uint64_t memory_total, memory_free;
     /* knobs: sizes (0: this header's) */
     uint32_t call_size, desc_size, data_size, support_size, error_size, info_size, services_size;
@@ -197,6 +198,7 @@ static int32_t TENON_CALL fake_device_info(tenon_provider *provider, uint32_t in
     info.unusable = self->unusable[index];
     info.memory_total = self->memory_total;
     info.memory_free = self->memory_free;
+    memcpy(info.uuid, self->uuid[index], sizeof info.uuid);
     snprintf(info.name, sizeof info.name, "fake device %u", index);
     memcpy(out, &info, size < sizeof info ? size : sizeof info);
     return TENON_OK;
