@@ -168,10 +168,24 @@ static const char *TENON_CALL no_config(void *host, const char *key)
     return NULL;
 }
 
+static void TENON_CALL no_team(void *host, uint64_t count, tenon_parallel_body body, void *context)
+{
+    uint64_t i;
+    (void)host;
+    for (i = 0; i < count; i++) body(context, i, 0);
+}
+
+static uint32_t TENON_CALL one_worker(void *host)
+{
+    (void)host;
+    return 1;
+}
+
 static void test_vulkan(void)
 {
     char *path = path_of("tenon-vulkan.dll");
-    tenon_services services = {TENON_HEAD(tenon_services), .log = no_log, .config = no_config};
+    tenon_services services = {TENON_HEAD(tenon_services), .log = no_log, .parallel_for = no_team,
+                               .team_size = one_worker, .config = no_config};
     tenon_error error = {TENON_HEAD(tenon_error), .status = 0};
     loader *self;
     if (GetFileAttributesW(wide_of(path)) == INVALID_FILE_ATTRIBUTES) {
