@@ -205,8 +205,10 @@ static void test_vulkan(void)
                   module->attention.run != NULL,
               "what it offers");
         status = module->provider.open(&services, &provider, &error);
-        CHECK(status == TENON_OK || error.reason == TENON_REASON_RUNTIME_ABSENT, "%d %u %s", status,
-              error.reason, error.text);
+        /* wine has a Vulkan loader of its own, of version 1.0 where the system has no driver */
+        CHECK(status == TENON_OK || error.reason == TENON_REASON_RUNTIME_ABSENT ||
+                  error.reason == TENON_REASON_DRIVER_TOO_OLD,
+              "%d %u %s", status, error.reason, error.text);
         if (status == TENON_OK) module->provider.close(provider);
     }
     loader_destroy(self);
