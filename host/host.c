@@ -321,6 +321,7 @@ int32_t TENON_CALL tenon_host_device(tenon_host *host, const char *provider, uin
     memcpy(mine.name, info.name, sizeof mine.name);
     memcpy(mine.driver, info.driver, sizeof mine.driver);
     memcpy(mine.detail, info.detail, sizeof mine.detail);
+    memcpy(mine.uuid, info.uuid, sizeof mine.uuid);
     struct_give(out, &mine, sizeof mine);
     return TENON_OK;
 }

@@ -11,7 +11,9 @@
 /* One token of a chain: an id and perhaps a device. */
 typedef struct token {
     char id[32];
-    uint32_t index; /* NO_INDEX: any */
+    uint32_t index; /* NO_INDEX: any, or that of the uuid */
+    bool has_uuid;
+    uint8_t uuid[16];
 } token;
 
 /* How early a kind of device stands in mode auto. */
@@ -52,7 +54,26 @@ static int32_t bad_chain(const char *at, size_t length, const char *why, tenon_e
                      "chain entry \"%.*s\": %s", (int)length, at, why);
 }
 
-/* Reads "id" or "id:index", length bytes at at. */
+/* Reads a UUID: 32 hexadecimal digits, dashes between them. false: it is none. */
+static bool read_uuid(const char *at, size_t length, uint8_t uuid[16])
+{
+    size_t i, digits = 0;
+
+    memset(uuid, 0, 16);
+    for (i = 0; i < length; i++) {
+        static const char hex[] = "0123456789abcdef";
+        const char *found;
+        if (at[i] == '-' && digits > 0) continue;
+        found = at[i] == '\0' ? NULL
+                              : strchr(hex, at[i] >= 'A' && at[i] <= 'F' ? at[i] + 32 : at[i]);
+        if (found == NULL || digits == 32) return false;
+        uuid[digits / 2] = (uint8_t)(uuid[digits / 2] << 4 | (uint8_t)(found - hex));
+        digits++;
+    }
+    return digits == 32;
+}
+
+/* Reads "id", "id:index" or "id:uuid", length bytes at at. */
 static int32_t read_token(const char *at, size_t length, token *out, tenon_error *error)
 {
     const char *colon = memchr(at, ':', length);
@@ -71,11 +92,13 @@ static int32_t read_token(const char *at, size_t length, token *out, tenon_error
     memcpy(out->id, at, name);
     out->index = NO_INDEX;
     if (colon == NULL) return TENON_OK;
+    out->has_uuid = read_uuid(colon + 1, length - name - 1, out->uuid);
+    if (out->has_uuid) return TENON_OK;
     if (name + 1 == length || length - name > 10)
-        return bad_chain(at, length, "a device index is a number", error);
+        return bad_chain(at, length, "a device is named by its index or its UUID", error);
     for (i = name + 1; i < length; i++) {
         if (at[i] < '0' || at[i] > '9')
-            return bad_chain(at, length, "a device index is a number", error);
+            return bad_chain(at, length, "a device is named by its index or its UUID", error);
         index = index * 10 + (uint64_t)(at[i] - '0');
     }
     if (index >= NO_INDEX) return bad_chain(at, length, "no device has such an index", error);
@@ -156,6 +179,29 @@ static int32_t open_best(host_provider *provider, bool named, bool allow_approx,
                      "%s", first.text);
 }
 
+/* The index of the device that a token names by its UUID. */
+static int32_t find_uuid(host_provider *provider, token *name, tenon_error *error)
+{
+    static const uint8_t none[16];
+    uint32_t count = 0, at;
+    int32_t status = count_devices(provider, &count, error);
+
+    for (at = 0; status == TENON_OK && at < count; at++) {
+        tenon_device_info info;
+        tenon_error ignored = EMPTY_ERROR;
+        if (registry_device_info(provider, at, &info, &ignored) != TENON_OK ||
+            memcmp(info.uuid, name->uuid, sizeof info.uuid) != 0 ||
+            memcmp(info.uuid, none, sizeof none) == 0)
+            continue;
+        name->index = at;
+        return TENON_OK;
+    }
+    if (status != TENON_OK) return status;
+    return fail_text(error, TENON_ARG, TENON_REASON_NO_SUCH_DEVICE, TENON_SCOPE_DEVICE, 0, count,
+                     "%s: none of its %u devices has this UUID (tenon list --json says them)",
+                     name->id, count);
+}
+
 static int32_t append(policy_chain *chain, host_device *device, tenon_error *error)
 {
     uint32_t i;
@@ -188,6 +234,8 @@ static int32_t resolve_named(tenon_host *host, const char *text, bool allow_appr
         if (status != TENON_OK) return status;
         provider = registry_find(host, name.id, error);
         if (provider == NULL) return TENON_ARG;
+        if (name.has_uuid) status = find_uuid(provider, &name, error);
+        if (status != TENON_OK) return status;
         if (name.index == NO_INDEX) {
             status = open_best(provider, true, allow_approx, &device, &rank, error);
         } else {

@@ -114,6 +114,7 @@ static bool ask_devices(list_entry *entry, tenon_host *host)
         memcpy(to->name, device.name, sizeof to->name);
         memcpy(to->driver, device.driver, sizeof to->driver);
         memcpy(to->detail, device.detail, sizeof to->detail);
+        memcpy(to->uuid, device.uuid, sizeof to->uuid);
         to->name[sizeof to->name - 1] = '\0';
         to->driver[sizeof to->driver - 1] = '\0';
         to->detail[sizeof to->detail - 1] = '\0';

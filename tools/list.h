@@ -10,6 +10,7 @@ typedef struct list_device {
     uint32_t kind, arith, unusable;
     uint64_t memory_total, memory_free; /* bytes or TENON_UNKNOWN */
     char name[96], driver[64], detail[96];
+    uint8_t uuid[16]; /* all zero: none */
 } list_device;
 
 /* One candidate. Texts that are pointers belong to the host. */

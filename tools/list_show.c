@@ -176,6 +176,19 @@ void list_print(const list *self, bool why)
     fprintf(out, "\nThreads: %lu (%s)\n", (unsigned long)self->team.threads, self->team.why);
 }
 
+/* As chains and other tools write it: 8-4-4-4-12; null when the device has none. */
+static json_t *uuid_json(const uint8_t uuid[16])
+{
+    static const uint8_t none[16];
+    char text[40];
+    size_t i, used = 0;
+    if (memcmp(uuid, none, sizeof none) == 0) return json_null();
+    for (i = 0; i < 16; i++)
+        used += (size_t)snprintf(text + used, sizeof text - used, "%s%02x",
+                                 i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "", uuid[i]);
+    return json_string(text);
+}
+
 static json_t *device_json(const list_device *device, uint32_t index)
 {
     json_t *entry = json_object(), *arith = json_array();
@@ -192,6 +205,7 @@ static json_t *device_json(const list_device *device, uint32_t index)
     json_put(entry, "arith", arith);
     json_put(entry, "driver", json_text(device->driver));
     json_put(entry, "detail", json_text(device->detail));
+    json_put(entry, "uuid", uuid_json(device->uuid));
     json_put(entry, "reason", json_integer(device->unusable));
     json_put(entry, "text", json_text(tenon_reason_text(device->unusable)));
     return entry;

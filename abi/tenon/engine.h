@@ -148,8 +148,9 @@ typedef struct tenon_device_description {
     char name[96];
     char driver[64];
     char detail[96];
+    uint8_t uuid[16]; /* stable over restarts, all zero: none */
 } tenon_device_description;
-TENON_STATIC_ASSERT(sizeof(tenon_device_description) == 296, "device description changed size");
+TENON_STATIC_ASSERT(sizeof(tenon_device_description) == 312, "device description changed size");
 
 /* Opens the provider if need be and counts its devices. TENON_ARG NO_SUCH_PROVIDER when none of
  * that id is loaded; the provider's own failure when it cannot open. *count may be 0 with
@@ -182,7 +183,8 @@ TENON_HOST_API int32_t TENON_CALL tenon_host_team(tenon_host *host, tenon_team_i
 typedef struct tenon_session_desc {
     uint32_t struct_size;
     uint32_t abi_version;
-    const char *chain; /* "vulkan:0,cpu": provider ids with an optional device index, in order;
+    const char *chain; /* "vulkan:0,cpu": provider ids, each with the index or the UUID of a device
+                          or none (its best one), in order;
                           NULL or "": none named (mode auto). Also "reference" */
     uint32_t mode;     /* TENON_MODE_*; 0: auto without a chain, prefer with one */
     uint32_t arith;    /* TENON_CLASS_F32 or TENON_CLASS_A8; 0: F32 */

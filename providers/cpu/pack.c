@@ -9,7 +9,7 @@
 #endif
 
 #include "kernels/level.h"
-#include "unpack.h"
+#include "../common/unpack.h"
 
 #define HUGE_PAGE (UINT64_C(2) << 20)
 
@@ -88,7 +88,7 @@ int32_t TENON_CALL cpu_supports(tenon_device *device, const tenon_weight_desc *d
 /* Unpacked rows of one group, one set a worker. */
 typedef struct group_rows {
     uint8_t *memory;
-    cpu_row row[CPU_ROWS];
+    unpacked_row row[CPU_ROWS];
 } group_rows;
 
 typedef struct pack_job {
@@ -100,14 +100,14 @@ typedef struct pack_job {
 } pack_job;
 
 /* Code of input i of a row, 0 past the end of its stretch. */
-static uint8_t code_at(const cpu_row *row, uint64_t first, uint32_t i, uint32_t inputs)
+static uint8_t code_at(const unpacked_row *row, uint64_t first, uint32_t i, uint32_t inputs)
 {
     return i < inputs ? row->code[first + i] : 0;
 }
 
 /* One unit of integer codes: inputs of them from input first on, the rest of the 16 zero. */
-static void pack_unit(const pack_job *job, const cpu_row *rows, uint64_t first, uint32_t inputs,
-                      uint8_t *to)
+static void pack_unit(const pack_job *job, const unpacked_row *rows, uint64_t first,
+                      uint32_t inputs, uint8_t *to)
 {
     uint32_t storage = job->out->plan.format->storage, r, i;
     uint32_t bytes = cpu_unit_bytes(storage);
@@ -143,8 +143,8 @@ static void pack_float_unit(const pack_job *job, uint64_t group, uint64_t first,
     }
 }
 
-static void pack_codes(const pack_job *job, uint64_t group, const cpu_row *rows, uint64_t first,
-                       uint32_t inputs, uint32_t units, uint8_t **to)
+static void pack_codes(const pack_job *job, uint64_t group, const unpacked_row *rows,
+                       uint64_t first, uint32_t inputs, uint32_t units, uint8_t **to)
 {
     uint32_t storage = job->out->plan.format->storage, done;
     for (done = 0; done < units * CPU_UNIT; done += CPU_UNIT) {
@@ -159,7 +159,7 @@ static void pack_codes(const pack_job *job, uint64_t group, const cpu_row *rows,
 }
 
 /* The scales of one segment, at the head of its record. */
-static void pack_head(const cpu_plan *plan, const cpu_segment *segment, const cpu_row *rows,
+static void pack_head(const cpu_plan *plan, const cpu_segment *segment, const unpacked_row *rows,
                       uint8_t *head)
 {
     uint32_t size = plan->format->scale == CPU_SCALE_F16   ? 2
@@ -204,7 +204,7 @@ static void TENON_CALL pack_group(void *context, uint64_t group, uint32_t worker
         uint64_t row = group * CPU_ROWS + r;
         /* Rows past the last are zero: their codes and scales are packed and never looked at. */
         if (row < plan->rows)
-            cpu_unpack_row(job->desc, job->data->weights, job->data->scales, row, &rows->row[r]);
+            unpack_row(job->desc, job->data->weights, job->data->scales, row, &rows->row[r]);
     }
     for (i = 0; i < plan->segment_count; i++) {
         const cpu_segment *segment = &job->out->segments[i];
@@ -253,7 +253,7 @@ static int make_workers(const cpu_plan *plan, uint32_t count, group_rows *worker
         if (memory == NULL) return 0;
         workers[w].memory = memory;
         for (r = 0; r < CPU_ROWS; r++, memory += row_bytes)
-            workers[w].row[r] = (cpu_row){
+            workers[w].row[r] = (unpacked_row){
                 .code = memory,
                 .scale = memory + at[0],
                 .minimum = plan->minima ? memory + at[1] : NULL,

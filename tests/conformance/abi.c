@@ -1,6 +1,7 @@
 /* Stage abi: the rules of the border (SPEC.md section 1), each checked at the descriptors. */
 #include "abi_operations.h"
 #include "device_memory.h"
+#include "graph.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -329,6 +330,9 @@ DEVICE_CASE(too_much, device_memory_too_much)
 DEVICE_CASE(balance, device_memory_balance)
 DEVICE_CASE(chosen_token, device_memory_chosen_token)
 DEVICE_CASE(queues, device_memory_queues)
+DEVICE_CASE(graph_cache, graph_cache)
+DEVICE_CASE(graph_order, graph_order)
+DEVICE_CASE(graph_dropped, graph_dropped)
 
 /* The cases that every operation has; conformance_case.layout is the index. */
 static const struct {
@@ -340,6 +344,7 @@ static const struct {
     {"abi/%s/reserved", abi_check_sample_reserved, false},
     {"abi/%s/buffer-view", abi_check_foreign_buffer, false},
     {"abi/memory/%s", device_memory_operation, true},
+    {"abi/graph/%s", graph_operation, true},
 };
 
 static void run_operation(const conformance_case *test, const conformance_target *target,
@@ -389,6 +394,9 @@ bool conformance_add_abi(conformance_suite *suite)
         {"abi/memory/balance", run_balance},
         {"abi/memory/chosen-token", run_chosen_token},
         {"abi/memory/queues", run_queues},
+        {"abi/graph/cache", run_graph_cache},
+        {"abi/graph/order", run_graph_order},
+        {"abi/graph/dropped", run_graph_dropped},
     };
     size_t i;
     for (i = 0; i < sizeof cases / sizeof cases[0]; i++)

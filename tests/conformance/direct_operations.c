@@ -124,3 +124,39 @@ int32_t direct_memory_info(direct *self, const direct_device *on, tenon_memory_i
         memcpy(out, &box, functions->info_size < sizeof *out ? functions->info_size : sizeof *out);
     return status;
 }
+
+int32_t direct_graph_begin(direct *self, const direct_device *on, tenon_error *error)
+{
+    const tenon_graph_v1 *functions = &self->module->graph;
+    direct_struct told;
+    int32_t status;
+    status = functions->begin(on->device, on->queue,
+                              direct_error_give(&told, error, functions->error_size));
+    direct_error_take(self, &told, error, functions->error_size);
+    return status;
+}
+
+int32_t direct_graph_end(direct *self, const direct_device *on, tenon_device_graph **out,
+                         tenon_error *error)
+{
+    const tenon_graph_v1 *functions = &self->module->graph;
+    direct_struct told;
+    int32_t status;
+    *out = NULL;
+    status = functions->end(on->device, on->queue, out,
+                            direct_error_give(&told, error, functions->error_size));
+    direct_error_take(self, &told, error, functions->error_size);
+    return status;
+}
+
+int32_t direct_graph_launch(direct *self, const direct_device *on, tenon_device_graph *graph,
+                            tenon_error *error)
+{
+    const tenon_graph_v1 *functions = &self->module->graph;
+    direct_struct told;
+    int32_t status;
+    status = functions->launch(on->device, on->queue, graph,
+                               direct_error_give(&told, error, functions->error_size));
+    direct_error_take(self, &told, error, functions->error_size);
+    return status;
+}

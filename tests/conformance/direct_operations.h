@@ -37,6 +37,12 @@ int32_t direct_copy(direct *self, const direct_device *on, tenon_device_buffer *
                     uint64_t to_offset, const tenon_device_buffer *from, uint64_t from_offset,
                     uint64_t bytes, tenon_error *error);
 int32_t direct_fence(direct *self, const direct_device *on, tenon_error *error);
+/* *out is NULL unless the provider made a graph. */
+int32_t direct_graph_begin(direct *self, const direct_device *on, tenon_error *error);
+int32_t direct_graph_end(direct *self, const direct_device *on, tenon_device_graph **out,
+                         tenon_error *error);
+int32_t direct_graph_launch(direct *self, const direct_device *on, tenon_device_graph *graph,
+                            tenon_error *error);
 int32_t direct_memory_info(direct *self, const direct_device *on, tenon_memory_info *out,
                            tenon_error *error);
 

@@ -32,9 +32,9 @@ typedef struct fake_graph_of_calls {
     int count;
 } fake_graph_of_calls;
 
-/* true: the call is recorded (or declined: *status), not to be made. */
+/* true: the call is recorded (or declined: *status), not to be made. view: one of the call's. */
 static inline bool fake_records(tenon_device *handle, int kind, const void *call, size_t size,
-                                int32_t *status, tenon_error *error)
+                                const tenon_view *view, int32_t *status, tenon_error *error)
 {
     fake_state *self = ((fake_device *)(void *)handle)->owner;
     fake_graph_of_calls *graph = self->recording;
@@ -42,6 +42,11 @@ static inline bool fake_records(tenon_device *handle, int kind, const void *call
     *status = TENON_OK;
     if (self->record_decline == (unsigned)graph->count + 1) {
         *status = fake_answer(self, TENON_DECLINED, error);
+        return true;
+    }
+    if (view->buffer == NULL && !self->record_host) {
+        *status = tenon_fail(error, TENON_DECLINED, TENON_REASON_CAPTURING, TENON_SCOPE_CALL,
+                             "host memory");
         return true;
     }
     if (graph->count == FAKE_GRAPH_CALLS) abort();

@@ -51,7 +51,8 @@ static inline int32_t fake_operate(tenon_device *handle, tenon_device_queue *que
     { \
         tenon_##name##_call call = *given; \
         int32_t status; \
-        if (fake_records(handle, FAKE_CALL_##name, given, sizeof *given, &status, error)) \
+        if (fake_records(handle, FAKE_CALL_##name, given, sizeof *given, &given->y, &status, \
+                         error)) \
             return status; \
         FAKE_VIEWS_##name; \
         status = fake_operate(handle, queue, &call.y, given->struct_size, error); \
@@ -111,7 +112,8 @@ static int32_t TENON_CALL fake_append(tenon_device *handle, tenon_device_queue *
 {
     tenon_append_call call = *given;
     int32_t status;
-    if (fake_records(handle, FAKE_CALL_APPEND, given, sizeof *given, &status, error)) return status;
+    if (fake_records(handle, FAKE_CALL_APPEND, given, sizeof *given, &given->k, &status, error))
+        return status;
     FAKE_PLACE(k);
     FAKE_PLACE(v);
     status = fake_operate(handle, queue, NULL, given->struct_size, error);
@@ -125,7 +127,7 @@ static int32_t TENON_CALL fake_attention(tenon_device *handle, tenon_device_queu
 {
     tenon_attention_call call = *given;
     int32_t status;
-    if (fake_records(handle, FAKE_CALL_ATTENTION, given, sizeof *given, &status, error))
+    if (fake_records(handle, FAKE_CALL_ATTENTION, given, sizeof *given, &given->y, &status, error))
         return status;
     FAKE_PLACE(q);
     FAKE_PLACE(y);

@@ -63,6 +63,7 @@ typedef struct fake_state {
     const char *no_device_text;
     uint32_t kind[FAKE_DEVICES], unusable[FAKE_DEVICES], arith;
     int32_t device_status[FAKE_DEVICES]; /* what device_open answers */
+    uint8_t uuid[FAKE_DEVICES][16];
     uint64_t memory_total, memory_free;
     /* knobs: sizes (0: this header's) */
     uint32_t call_size, desc_size, data_size, support_size, error_size, info_size, services_size;
@@ -104,6 +105,7 @@ typedef struct fake_state {
     /* knobs: graphs */
     int32_t begin_status, end_status, launch_status; /* FAKE_NULL for end: OK with NULL */
     unsigned record_decline; /* declines the call of this number in a recording; 0: none */
+    bool record_host;        /* records calls over host memory, too */
     struct fake_graph_of_calls *recording;
     /* counted */
     atomic_ullong launches;
@@ -196,6 +198,7 @@ static int32_t TENON_CALL fake_device_info(tenon_provider *provider, uint32_t in
     info.unusable = self->unusable[index];
     info.memory_total = self->memory_total;
     info.memory_free = self->memory_free;
+    memcpy(info.uuid, self->uuid[index], sizeof info.uuid);
     snprintf(info.name, sizeof info.name, "fake device %u", index);
     memcpy(out, &info, size < sizeof info ? size : sizeof info);
     return TENON_OK;
@@ -347,7 +350,8 @@ static int32_t TENON_CALL fake_run(tenon_device *handle, tenon_device_queue *que
     uint32_t i;
     bool misbehave;
     (void)queue;
-    if (fake_records(handle, FAKE_CALL_QMATMUL, given, sizeof *given, &status, error)) {
+    if (fake_records(handle, FAKE_CALL_QMATMUL, given, sizeof *given, &given->outputs[0].y, &status,
+                     error)) {
         self->in_run--;
         return status;
     }
@@ -408,13 +412,12 @@ static inline void fake_reset(int n, const char *id)
 static tenon_provider_v1 fake_descriptor[FAKES];
 static tenon_qmatmul_v1 fake_qmatmul[FAKES];
 
-/* Registers fake[n] as its knobs say. Its descriptors live as long as the program. */
-static inline int32_t fake_register(tenon_host *host, int n, tenon_error *error)
+#define FAKE_SYMBOLS 10
+
+/* The descriptors of fake[n] as its knobs say; they live as long as the program. Returns how many. */
+static inline uint64_t fake_symbols(int n, tenon_static_symbol symbols[FAKE_SYMBOLS])
 {
     const fake_state *self = &fake[n];
-    tenon_static_symbol symbols[10] = {{"provider_v1", &fake_descriptor[n]},
-                                       {"qmatmul_v1", &fake_qmatmul[n]}};
-    uint64_t count = fake_add_operations(n, symbols, 2);
     int32_t (*const opens[FAKES])(const tenon_services *, tenon_provider **, tenon_error *) = {
         fake_open_0, fake_open_1, fake_open_2, fake_open_3};
 #define FAKE_SIZE(knob, type) (self->knob != 0 ? self->knob : (uint32_t)sizeof(type))
@@ -448,6 +451,16 @@ static inline int32_t fake_register(tenon_host *host, int n, tenon_error *error)
         .release = fake_release,
     };
 #undef FAKE_SIZE
+    symbols[0] = (tenon_static_symbol){"provider_v1", &fake_descriptor[n]};
+    symbols[1] = (tenon_static_symbol){"qmatmul_v1", &fake_qmatmul[n]};
+    return fake_add_operations(n, symbols, 2);
+}
+
+/* Registers fake[n]. */
+static inline int32_t fake_register(tenon_host *host, int n, tenon_error *error)
+{
+    tenon_static_symbol symbols[FAKE_SYMBOLS];
+    uint64_t count = fake_symbols(n, symbols);
     return tenon_host_register(host, symbols, count, error);
 }
 

@@ -21,9 +21,11 @@ BUILD = os.path.abspath(sys.argv[2]) if len(sys.argv) > 2 else None
 MAX_LINES = 700
 C_HEADERS = set("""assert ctype errno fenv float inttypes limits locale math setjmp signal stdalign
     stdarg stdatomic stdbool stddef stdint stdio stdlib stdnoreturn string time wchar""".split())
-# instruction sets, and what a provider needs to find its runtime and to ask for huge pages
+# instruction sets, and what a provider needs to find its runtime, to lock and to ask for huge pages
 PROVIDER_HEADERS = {"immintrin.h", "xmmintrin.h", "cpuid.h", "arm_neon.h", "dlfcn.h", "windows.h",
-                    "sys/mman.h", "sys/sysinfo.h", "unistd.h"}
+                    "pthread.h", "sys/mman.h", "sys/sysinfo.h", "unistd.h"}
+# headers of an open standard, by provider: types and constants, for nothing is linked
+STANDARD_HEADERS = {"vulkan": {"vulkan/vulkan_core.h"}}
 # where code of a folder may come from; "system" is anything in <> that the tree does not have
 LAYERS = {
     "abi": {"abi"},
@@ -132,13 +134,14 @@ def check_providers(root):
         if not os.path.isdir(os.path.join(folder, provider)):
             continue
         own = os.path.join("providers", provider) + os.sep
-        shared = os.path.join("providers", "gpu") + os.sep
+        shared = os.path.join("providers", "common") + os.sep
         for path in sources(root, own):
             for number, quote, name in includes(root, path):
                 target = origin(root, path, quote, name)
                 where = f"{path}:{number}: includes {name}"
                 if target is None:
                     if not (is_c_header(name) or name in PROVIDER_HEADERS or
+                            name in STANDARD_HEADERS.get(provider, ()) or
                             name.startswith("simde") or generated(name)):
                         wrong.append(f"{where}: neither C, nor the contract, nor its own")
                 elif target.startswith("abi"):

@@ -59,6 +59,33 @@ START_TEST(chain_and_mode)
 }
 END_TEST
 
+/* A device is named by its UUID as well, with or without dashes, in either case. */
+START_TEST(named_by_uuid)
+{
+    tenon_device_description device = {TENON_HEAD(tenon_device_description), .kind = 0};
+    reset_all();
+    fake[0].device_count = 3;
+    memset(fake[0].uuid[0], 0x11, 16);
+    memset(fake[0].uuid[2], 0xA5, 16);
+    fake[0].kind[1] = fake[0].kind[2] = TENON_DEVICE_DISCRETE;
+    rig_start(&self, 1, 1);
+    expect_chain("acme:a5a5a5a5-a5a5-a5a5-a5a5-a5a5a5a5a5a5", TENON_MODE_PIN, "acme:2");
+    expect_chain("acme:11111111111111111111111111111111,acme:A5A5A5A5a5a5a5a5a5a5a5a5a5a5a5a5",
+                 TENON_MODE_PIN, "acme:0,acme:2");
+    rig_fails(rig_no_session(self.host, "acme:00000000-0000-0000-0000-000000000000", 0), TENON_ARG,
+              TENON_REASON_NO_SUCH_DEVICE); /* the one without a UUID is not meant */
+    rig_fails(rig_no_session(self.host, "acme:a5a5a5a5-a5a5-a5a5-a5a5-a5a5a5a5a5a6", 0), TENON_ARG,
+              TENON_REASON_NO_SUCH_DEVICE);
+    rig_fails(rig_no_session(self.host, "acme:2,acme:a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5", 0),
+              TENON_ARG, TENON_REASON_BAD_CHAIN);
+    rig_fails(rig_no_session(self.host, "acme:a5a5a5a5-a5a5-a5a5-a5a5-a5a5a5a5a5a", 0), TENON_ARG,
+              TENON_REASON_BAD_CHAIN);
+    rig_ok(tenon_host_device(self.host, "acme", 2, &device, &rig_error));
+    ck_assert_uint_eq(device.uuid[15], 0xA5);
+    rig_end(&self);
+}
+END_TEST
+
 START_TEST(bad_chains)
 {
     static const char *const chains[] = {
@@ -423,6 +450,7 @@ static Suite *make(void)
     TCase *one = tcase_create("policy");
     tcase_set_timeout(one, 60);
     tcase_add_test(one, chain_and_mode);
+    tcase_add_test(one, named_by_uuid);
     tcase_add_loop_test(one, bad_chains, 0, BAD_CHAINS);
     tcase_add_test(one, long_chain);
     tcase_add_test(one, order_of_auto);

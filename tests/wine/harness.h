@@ -19,6 +19,12 @@ static int harness_passed, harness_failed, harness_skipped;
         } \
     } while (0)
 
+#define SKIP(what, why) \
+    do { \
+        harness_skipped++; \
+        printf("SKIP %s: %s\n", what, why); \
+    } while (0)
+
 static inline int harness_end(void)
 {
     printf("%d passed, %d failed, %d skipped\n", harness_passed, harness_failed, harness_skipped);

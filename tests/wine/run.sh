@@ -71,6 +71,21 @@ build "$out/tenon-needs_library.dll" -shared '-DFIXTURE_ID="needs_library"' \
     "$source/tests/providers/fixture.c" "$source/tests/providers/needs_library.c" "$out/notthere-1.dll"
 rm -f "$out/notthere-1.dll"
 
+# The Vulkan provider, where its kernels can be made; the Vulkan headers alone, not all of the system's.
+if command -v glslc >/dev/null && [ -f /usr/include/vulkan/vulkan_core.h ]; then
+    mkdir -p "$out/include"
+    for folder in vulkan vk_video; do
+        [ -d "/usr/include/$folder" ] && ln -sfn "/usr/include/$folder" "$out/include/$folder"
+    done
+    if python3 "$source/providers/vulkan/kernels/embed.py" "$(command -v glslc)" "$out/kernels.c" "$out/kernels.d" &&
+        python3 "$source/abi/symbols.py" def "$source/abi/symbols.def" "$out/provider.def"; then
+        build "$out/tenon-vulkan.dll" -shared "-I$source/providers/vulkan" -isystem "$out/include" \
+            "$source"/providers/vulkan/*.c "$source"/providers/common/*.c "$out/kernels.c" "$out/provider.def"
+    else
+        broken=$((broken + 1))
+    fi
+fi
+
 # A prefix of its own, without a display, without questions, without wine's remarks.
 export WINEPREFIX=$out/prefix WINEARCH=win64 WINEDEBUG=-all WINEDLLOVERRIDES='mscoree,mshtml,winedbg.exe=' DISPLAY=
 if [ ! -f "$WINEPREFIX/system.reg" ]; then

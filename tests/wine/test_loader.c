@@ -152,6 +152,69 @@ static void test_good(void)
     free(path);
 }
 
+/* The Vulkan provider: judged, probed, loaded, and where there is no Vulkan it says so. services of a
+ * host that offers nothing: it is not asked for anything before the Vulkan loader is found. */
+static void TENON_CALL no_log(void *host, uint32_t level, const char *text)
+{
+    (void)host;
+    (void)level;
+    (void)text;
+}
+
+static const char *TENON_CALL no_config(void *host, const char *key)
+{
+    (void)host;
+    (void)key;
+    return NULL;
+}
+
+static void TENON_CALL no_team(void *host, uint64_t count, tenon_parallel_body body, void *context)
+{
+    uint64_t i;
+    (void)host;
+    for (i = 0; i < count; i++) body(context, i, 0);
+}
+
+static uint32_t TENON_CALL one_worker(void *host)
+{
+    (void)host;
+    return 1;
+}
+
+static void test_vulkan(void)
+{
+    char *path = path_of("tenon-vulkan.dll");
+    tenon_services services = {TENON_HEAD(tenon_services), .log = no_log, .parallel_for = no_team,
+                               .team_size = one_worker, .config = no_config};
+    tenon_error error = {TENON_HEAD(tenon_error), .status = 0};
+    loader *self;
+    if (GetFileAttributesW(wide_of(path)) == INVALID_FILE_ATTRIBUTES) {
+        SKIP("tenon-vulkan.dll", "it was not built");
+        free(path);
+        return;
+    }
+    self = load(path);
+    CHECK(loader_module_count(self) == 1, "%s",
+          loader_verdict_count(self) > 0 ? loader_verdict_at(self, 0)->line : path);
+    if (loader_module_count(self) == 1) {
+        const loader_module *module = loader_module_at(self, 0);
+        tenon_provider *provider = NULL;
+        int32_t status;
+        CHECK(strcmp(module->provider.id, "vulkan") == 0, "%s", module->provider.id);
+        CHECK(module->memory.alloc != NULL && module->graph.launch != NULL &&
+                  module->attention.run != NULL,
+              "what it offers");
+        status = module->provider.open(&services, &provider, &error);
+        /* wine has a Vulkan loader of its own, of version 1.0 where the system has no driver */
+        CHECK(status == TENON_OK || error.reason == TENON_REASON_RUNTIME_ABSENT ||
+                  error.reason == TENON_REASON_DRIVER_TOO_OLD,
+              "%d %u %s", status, error.reason, error.text);
+        if (status == TENON_OK) module->provider.close(provider);
+    }
+    loader_destroy(self);
+    free(path);
+}
+
 static void test_broken(void)
 {
     static const struct {
@@ -289,6 +352,7 @@ int main(int count, char **arguments)
     test_images();
     test_cut();
     test_good();
+    test_vulkan();
     test_broken();
     test_timeout();
     return harness_end();

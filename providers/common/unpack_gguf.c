@@ -25,13 +25,13 @@ static void nibbles(uint8_t *code, const uint8_t *qs, uint32_t count)
     }
 }
 
-static void q4_0(const uint8_t *block, cpu_row *out)
+static void q4_0(const uint8_t *block, unpacked_row *out)
 {
     copy_half(out->scale, block);
     nibbles(out->code, block + 2, 32);
 }
 
-static void q4_1(const uint8_t *block, cpu_row *out)
+static void q4_1(const uint8_t *block, unpacked_row *out)
 {
     copy_half(out->scale, block);
     copy_half(out->minimum, block + 2); /* w = d * q + m: m_b = -m */
@@ -48,14 +48,14 @@ static void fifth_bits(uint8_t *code, const uint8_t *qh, uint8_t zero)
     }
 }
 
-static void q5_0(const uint8_t *block, cpu_row *out)
+static void q5_0(const uint8_t *block, unpacked_row *out)
 {
     copy_half(out->scale, block);
     nibbles(out->code, block + 6, 32);
     fifth_bits(out->code, block + 2, 16);
 }
 
-static void q5_1(const uint8_t *block, cpu_row *out)
+static void q5_1(const uint8_t *block, unpacked_row *out)
 {
     copy_half(out->scale, block);
     copy_half(out->minimum, block + 2);
@@ -63,7 +63,7 @@ static void q5_1(const uint8_t *block, cpu_row *out)
     fifth_bits(out->code, block + 4, 0);
 }
 
-static void q8_0(const uint8_t *block, cpu_row *out)
+static void q8_0(const uint8_t *block, unpacked_row *out)
 {
     copy_half(out->scale, block);
     memcpy(out->code, block + 2, 32);
@@ -79,7 +79,7 @@ static void two_bits(uint8_t *code, const uint8_t *qs)
     }
 }
 
-static void q2_k(const uint8_t *block, cpu_row *out)
+static void q2_k(const uint8_t *block, unpacked_row *out)
 {
     uint32_t b;
     for (b = 0; b < 16; b++) {
@@ -91,7 +91,7 @@ static void q2_k(const uint8_t *block, cpu_row *out)
     copy_minus_half(out->minimum, block + 82);
 }
 
-static void q3_k(const uint8_t *block, cpu_row *out)
+static void q3_k(const uint8_t *block, unpacked_row *out)
 {
     const uint8_t *sc = block + 96;
     uint32_t i, b;
@@ -106,7 +106,7 @@ static void q3_k(const uint8_t *block, cpu_row *out)
 }
 
 /* Six-bit sub-scales and minima of Q4_K and Q5_K in 12 bytes. */
-static void k12(const uint8_t *k, cpu_row *out)
+static void k12(const uint8_t *k, unpacked_row *out)
 {
     uint32_t j;
     for (j = 0; j < 4; j++) {
@@ -119,7 +119,7 @@ static void k12(const uint8_t *k, cpu_row *out)
     }
 }
 
-static void q4_k(const uint8_t *block, cpu_row *out)
+static void q4_k(const uint8_t *block, unpacked_row *out)
 {
     uint32_t j;
     copy_half(out->scale, block);
@@ -128,7 +128,7 @@ static void q4_k(const uint8_t *block, cpu_row *out)
     for (j = 0; j < 4; j++) nibbles(out->code + 64 * j, block + 16 + 32 * j, 64);
 }
 
-static void q5_k(const uint8_t *block, cpu_row *out)
+static void q5_k(const uint8_t *block, unpacked_row *out)
 {
     uint32_t i, j;
     copy_half(out->scale, block);
@@ -138,7 +138,7 @@ static void q5_k(const uint8_t *block, cpu_row *out)
     for (i = 0; i < 256; i++) out->code[i] |= (uint8_t)((block[16 + i % 32] >> (i / 32) & 1) << 4);
 }
 
-static void q6_k(const uint8_t *block, cpu_row *out)
+static void q6_k(const uint8_t *block, unpacked_row *out)
 {
     uint32_t i;
     for (i = 0; i < 256; i++) {
@@ -151,7 +151,7 @@ static void q6_k(const uint8_t *block, cpu_row *out)
     copy_half(out->scale, block + 208);
 }
 
-static void iq4_xs(const uint8_t *block, cpu_row *out)
+static void iq4_xs(const uint8_t *block, unpacked_row *out)
 {
     uint32_t sh = block[2] | (uint32_t)block[3] << 8, b;
     copy_half(out->scale, block);
@@ -162,9 +162,9 @@ static void iq4_xs(const uint8_t *block, cpu_row *out)
     }
 }
 
-static void mxfp4(const uint8_t *block, cpu_row *out)
+static void mxfp4(const uint8_t *block, unpacked_row *out)
 {
-    cpu_e8m0_halved(out->scale, block[0]);
+    unpack_e8m0_halved(out->scale, block[0]);
     nibbles(out->code, block + 1, 32);
 }
 
@@ -181,7 +181,7 @@ static uint32_t e4m3_halved(uint32_t code)
     return (exponent + 5) << 10 | (mantissa << (10 - exponent) & 0x3ffu);
 }
 
-static void nvfp4(const uint8_t *block, cpu_row *out)
+static void nvfp4(const uint8_t *block, unpacked_row *out)
 {
     uint32_t b;
     for (b = 0; b < 4; b++) {
@@ -192,7 +192,7 @@ static void nvfp4(const uint8_t *block, cpu_row *out)
     }
 }
 
-static void tq1_0(const uint8_t *block, cpu_row *out)
+static void tq1_0(const uint8_t *block, unpacked_row *out)
 {
     static const uint8_t power[5] = {1, 3, 9, 27, 81};
     uint32_t i;
@@ -209,13 +209,13 @@ static void tq1_0(const uint8_t *block, cpu_row *out)
     copy_half(out->scale, block + 52);
 }
 
-static void tq2_0(const uint8_t *block, cpu_row *out)
+static void tq2_0(const uint8_t *block, unpacked_row *out)
 {
     two_bits(out->code, block);
     copy_half(out->scale, block + 64);
 }
 
-cpu_block_unpacker *cpu_block_unpacker_of(uint32_t format)
+block_unpacker *block_unpacker_of(uint32_t format)
 {
     switch (format) {
     case TENON_FORMAT_Q4_0:

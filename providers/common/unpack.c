@@ -3,7 +3,15 @@
 
 #include <string.h>
 
-void cpu_e8m0_halved(uint8_t *to, uint8_t code)
+uint32_t unpack_scale_bytes(uint32_t format)
+{
+    tenon_format_info info;
+    if (!tenon_format_find(format, &info) || info.block_inputs == 1) return 0;
+    /* Separate scales and those of MXFP4 are of more than half precision. */
+    return info.block_inputs == 0 || format == TENON_FORMAT_MXFP4 ? 4 : 2;
+}
+
+void unpack_e8m0_halved(uint8_t *to, uint8_t code)
 {
     uint32_t bits = 0x7fc00000u;
     if (code < 2)
@@ -58,7 +66,7 @@ static void unpack_scales(const tenon_weight_desc *desc, const uint8_t *scales, 
     switch (desc->format) {
     case TENON_FORMAT_MXFP4_GROUP32:
         count = tenon_ceil_div_u64(desc->cols, 32);
-        for (i = 0; i < count; i++) cpu_e8m0_halved(out + 4 * i, scales[row * count + i]);
+        for (i = 0; i < count; i++) unpack_e8m0_halved(out + 4 * i, scales[row * count + i]);
         return;
     case TENON_FORMAT_FP8_E4M3_B128:
         count = tenon_ceil_div_u64(desc->cols, 128);
@@ -71,13 +79,13 @@ static void unpack_scales(const tenon_weight_desc *desc, const uint8_t *scales, 
     memcpy(out, scales + row * count * 4, (size_t)(count * 4));
 }
 
-void cpu_unpack_row(const tenon_weight_desc *desc, const uint8_t *weights, const uint8_t *scales,
-                    uint64_t row, cpu_row *out)
+void unpack_row(const tenon_weight_desc *desc, const uint8_t *weights, const uint8_t *scales,
+                uint64_t row, unpacked_row *out)
 {
     const uint8_t *from = weights + row * tenon_row_bytes(desc->format, desc->cols);
-    cpu_block_unpacker *unpack = cpu_block_unpacker_of(desc->format);
+    block_unpacker *unpack = block_unpacker_of(desc->format);
     tenon_format_info info;
-    cpu_row here = *out;
+    unpacked_row here = *out;
     uint64_t i, count;
     uint32_t scale_count;
 
@@ -92,7 +100,7 @@ void cpu_unpack_row(const tenon_weight_desc *desc, const uint8_t *weights, const
     for (i = 0; i < count; i++) {
         unpack(from + i * info.block_bytes, &here);
         here.code += info.block_inputs;
-        here.scale += scale_count * (cpu_format_of(desc->format)->scale == CPU_SCALE_F32 ? 4u : 2u);
+        here.scale += scale_count * unpack_scale_bytes(desc->format);
         if (here.minimum != NULL) here.minimum += 2;
         if (here.sub != NULL) here.sub += info.block_inputs / info.arith_block;
         if (here.sub_minimum != NULL) here.sub_minimum += info.block_inputs / info.arith_block;

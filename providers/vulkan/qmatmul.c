@@ -1,0 +1,257 @@
+/* qmatmul_v1: x is made ready once for all outputs of a call, then every part of every weight is
+ * multiplied. */
+#include "request.h"
+#include "weights.h"
+
+#define WORK_BYTES (UINT64_C(32) << 20) /* of x made ready at a time */
+
+/* x made ready for the products of one class. */
+typedef struct staged {
+    vulkan_span span; /* as the kernels that write it bind it */
+    uint32_t work;    /* vector where it starts for those that read it */
+    uint32_t vectors; /* of a token */
+    uint32_t made;
+} staged;
+
+typedef struct product {
+    vulkan_job job;
+    const tenon_qmatmul_call *call;
+    vulkan_rows x, y[TENON_QMATMUL_MAX_OUTPUTS];
+    uint64_t units, cols, most; /* most: tokens at a time */
+    staged a8, f32;
+} product;
+
+static const tenon_prepared *weight_of(const tenon_qmatmul_call *call, uint32_t output)
+{
+    return call->outputs[output].weight;
+}
+
+/* ------------------------------------------------------------------------------------ checks */
+
+static int32_t check_outputs(tenon_device *device, const tenon_qmatmul_call *call,
+                             tenon_error *error)
+{
+    static const tenon_output none;
+    uint32_t i;
+    int32_t status;
+
+    for (i = 0; i < TENON_QMATMUL_MAX_OUTPUTS; i++) {
+        const tenon_output *output = &call->outputs[i];
+        if (i >= call->output_count) {
+            status = vulkan_check_zero(output, sizeof none, "an output past output_count", error);
+            if (status != TENON_OK) return status;
+            continue;
+        }
+        if (output->weight == NULL) return vulkan_null_pointer("outputs[].weight", error);
+        if (weight_of(call, i)->plan.cols != weight_of(call, 0)->plan.cols)
+            return tenon_fail_amount(error, TENON_ARG, TENON_REASON_COLS_DIFFER, TENON_SCOPE_CALL,
+                                     weight_of(call, 0)->plan.cols, weight_of(call, i)->plan.cols,
+                                     "weights of one call differ in inputs");
+        status = vulkan_check_rows(device, &output->y, output->row_stride, call->tokens,
+                                   weight_of(call, i)->plan.rows, "outputs[].y", error);
+        if (status != TENON_OK) return status;
+    }
+    return TENON_OK;
+}
+
+static int32_t check_call(tenon_device *device, const tenon_device_queue *queue,
+                          const tenon_qmatmul_call *call, tenon_error *error)
+{
+    int32_t status = vulkan_check_head(device, queue, call, sizeof *call, "tenon_qmatmul_call",
+                                       error);
+    if (status != TENON_OK) return status;
+    status = vulkan_check_zero(&call->reserved0, sizeof call->reserved0,
+                               "tenon_qmatmul_call.reserved0", error);
+    if (status == TENON_OK)
+        status = vulkan_check_zero(call->reserved1, sizeof call->reserved1,
+                                   "tenon_qmatmul_call.reserved1", error);
+    if (status != TENON_OK) return status;
+    if (call->output_count == 0 || call->output_count > TENON_QMATMUL_MAX_OUTPUTS)
+        return tenon_fail_amount(error, TENON_ARG, TENON_REASON_OUTPUT_COUNT, TENON_SCOPE_CALL,
+                                 TENON_QMATMUL_MAX_OUTPUTS, call->output_count,
+                                 "outputs must be 1 to 4");
+    if (call->tokens == 0) return vulkan_empty("tokens must be at least 1", error);
+    status = check_outputs(device, call, error);
+    if (status != TENON_OK) return status;
+    return vulkan_check_rows(device, &call->x, call->x_row_stride, call->tokens,
+                             weight_of(call, 0)->plan.cols, "x", error);
+}
+
+/* --------------------------------------------------------------------------------- recording */
+
+static uint32_t vectors_of(uint32_t arith)
+{
+    return arith == TENON_CLASS_A8 ? VULKAN_A8_VECTORS : VULKAN_F32_VECTORS;
+}
+
+static staged *staged_of(product *self, uint32_t arith)
+{
+    return arith == TENON_CLASS_A8 ? &self->a8 : &self->f32;
+}
+
+/* How many tokens are done at a time, so that every view and the work buffer can be bound. */
+static int32_t choose_tokens(product *self, tenon_error *error)
+{
+    const tenon_device *device = self->job.queue->device;
+    uint64_t token = self->units * VULKAN_F32_VECTORS * 16,
+             most = vulkan_most_rows(device, &self->x);
+    uint32_t i;
+
+    for (i = 0; i < self->call->output_count; i++)
+        most = vulkan_least(most, vulkan_most_rows(device, &self->y[i]));
+    if (token > device->gpu->range_limit) most = 0;
+    most = vulkan_least(most, token < WORK_BYTES ? WORK_BYTES / token : 1);
+    most = vulkan_least(most, device->gpu->limits.maxComputeWorkGroupCount[1]);
+    self->most = vulkan_least(most, self->call->tokens);
+    if (most != 0) return TENON_OK;
+    return tenon_fail(error, TENON_DECLINED, TENON_REASON_UNSUPPORTED_SHAPE, TENON_SCOPE_CALL,
+                      "rows of this length cannot be bound");
+}
+
+/* Memory for x of one class, and for the most tokens at a time. */
+static int32_t make_staged(product *self, uint32_t arith, tenon_error *error)
+{
+    tenon_device *device = self->job.queue->device;
+    staged *to = staged_of(self, arith);
+    int32_t status;
+
+    if (to->vectors != 0) return TENON_OK;
+    to->vectors = (uint32_t)self->units * vectors_of(arith);
+    status = vulkan_scratch(self->job.queue, VULKAN_MAIN, self->most * to->vectors * UINT64_C(16),
+                            &to->span, error);
+    /* A texel buffer begins where its memory does. */
+    if (status == TENON_OK && device->flavour == VULKAN_TEXEL)
+        to->work = (uint32_t)(to->span.offset / 16);
+    return status;
+}
+
+static int32_t record_staged(product *self, uint32_t arith, uint64_t first, uint64_t count,
+                             uint32_t beside, tenon_error *error)
+{
+    staged *to = staged_of(self, arith);
+    vulkan_stage_push push = {.x_stride = vulkan_stride(&self->x),
+                              .cols = (uint32_t)self->cols,
+                              .units = (uint32_t)self->units,
+                              .work_stride = to->vectors};
+    const vulkan_span spans[2] = {vulkan_bind(&self->x, first, count, &push.x), to->span};
+    vulkan_dispatch dispatch = {
+        .spans = spans,
+        .span_count = 2,
+        .beside = beside,
+        .push = &push,
+        .push_bytes = sizeof push,
+        .groups = {(uint32_t)((self->units + 63) / 64), (uint32_t)count, 1}};
+    int32_t status = vulkan_pipeline_get(self->job.queue->device,
+                                         arith == TENON_CLASS_A8 ? VULKAN_ROUND : VULKAN_STAGE,
+                                         NULL, &dispatch.pipeline, error);
+
+    if (status != TENON_OK) return status;
+    to->made = 1;
+    return vulkan_record(self->job.queue, &dispatch, error);
+}
+
+static uint32_t kernel_of(const vulkan_plan *plan, uint64_t tokens)
+{
+    int a8 = plan->arith == TENON_CLASS_A8;
+    if (plan->grouped) return a8 ? VULKAN_GROUPS_A8 : VULKAN_GROUPS_F32;
+    if (tokens < 3) return a8 ? VULKAN_GEMV_A8 : VULKAN_GEMV_F32;
+    return a8 ? VULKAN_GEMM_A8 : VULKAN_GEMM_F32;
+}
+
+/* One part of the weight of one output, over count tokens from first on. */
+static int32_t record_part(product *self, uint32_t output, const vulkan_part *part, uint64_t first,
+                           uint64_t count, uint32_t beside, tenon_error *error)
+{
+    const vulkan_plan *plan = &weight_of(self->call, output)->plan;
+    const staged *from = staged_of(self, plan->arith);
+    uint32_t kernel = kernel_of(plan, count), options[VULKAN_MOST_CONSTANTS - 1] = {0};
+    int blocks = kernel == VULKAN_GEMM_A8 || kernel == VULKAN_GEMM_F32;
+    vulkan_product_push push = {.rows = (uint32_t)part->rows,
+                                .units = (uint32_t)self->units,
+                                .tokens = (uint32_t)count,
+                                .scales = plan->scale_vectors,
+                                .work = from->work,
+                                .work_stride = from->vectors,
+                                .y_stride = vulkan_stride(&self->y[output]),
+                                .zero = plan->zero,
+                                .cols = (uint32_t)plan->cols,
+                                .group = plan->grouped ? (uint32_t)plan->group_size : 0};
+    vulkan_span spans[4] = {vulkan_whole(part->codes),
+                            vulkan_whole(part->scales != NULL ? part->scales : part->codes),
+                            from->span};
+    vulkan_dispatch dispatch = {
+        .spans = spans,
+        .span_count = 4,
+        .beside = beside,
+        .push = &push,
+        .push_bytes = sizeof push,
+        .groups = {
+            (uint32_t)((part->rows + VULKAN_TILE_ROWS - 1) / VULKAN_TILE_ROWS),
+            (uint32_t)(blocks ? (count + VULKAN_GEMM_TOKENS - 1) / VULKAN_GEMM_TOKENS : count), 1}};
+    int32_t status;
+
+    spans[3] = vulkan_bind(&self->y[output], first, count, &push.y);
+    push.y += (uint32_t)part->first_row;
+    vulkan_plan_table(plan, push.table);
+    if (!plan->grouped) vulkan_plan_options(plan, options);
+    status = vulkan_pipeline_get(self->job.queue->device, kernel, options, &dispatch.pipeline,
+                                 error);
+    return status == TENON_OK ? vulkan_record(self->job.queue, &dispatch, error) : status;
+}
+
+/* All outputs for count tokens from first on. */
+static int32_t record_tokens(product *self, uint64_t first, uint64_t count, tenon_error *error)
+{
+    const tenon_qmatmul_call *call = self->call;
+    int32_t status = TENON_OK;
+    uint32_t i, beside = 0;
+    uint64_t part;
+
+    self->a8.made = self->f32.made = 0;
+    for (i = 0; i < call->output_count && status == TENON_OK; i++) {
+        uint32_t arith = weight_of(call, i)->plan.arith;
+        if (staged_of(self, arith)->made) continue;
+        status = record_staged(self, arith, first, count, i > 0, error);
+    }
+    for (i = 0; i < call->output_count && status == TENON_OK; i++) {
+        const tenon_prepared *weight = weight_of(call, i);
+        for (part = 0; part < weight->plan.parts && status == TENON_OK; part++, beside = 1)
+            status = record_part(self, i, &weight->parts[part], first, count, beside, error);
+    }
+    return status;
+}
+
+static int32_t run(product *self, tenon_device_queue *queue, tenon_error *error)
+{
+    const tenon_qmatmul_call *call = self->call;
+    int32_t status = vulkan_job_begin(&self->job, queue, error);
+    uint64_t first, count;
+    uint32_t i;
+
+    if (status == TENON_OK)
+        status = vulkan_job_input(&self->job, &call->x, call->x_row_stride, call->tokens,
+                                  self->cols, &self->x, error);
+    for (i = 0; i < call->output_count && status == TENON_OK; i++)
+        status = vulkan_job_output(&self->job, &call->outputs[i].y, call->outputs[i].row_stride,
+                                   call->tokens, weight_of(call, i)->plan.rows, &self->y[i], error);
+    if (status == TENON_OK) status = choose_tokens(self, error);
+    for (i = 0; i < call->output_count && status == TENON_OK; i++)
+        status = make_staged(self, weight_of(call, i)->plan.arith, error);
+    for (first = 0; first < call->tokens && status == TENON_OK; first += count) {
+        count = vulkan_least(self->most, call->tokens - first);
+        status = record_tokens(self, first, count, error);
+    }
+    return status == TENON_OK ? vulkan_job_end(&self->job, error) : status;
+}
+
+int32_t TENON_CALL vulkan_qmatmul_run(tenon_device *device, tenon_device_queue *queue,
+                                      const tenon_qmatmul_call *call, tenon_error *error)
+{
+    int32_t status = check_call(device, queue, call, error);
+    product self = {.call = call};
+
+    if (status != TENON_OK) return status;
+    self.cols = weight_of(call, 0)->plan.cols;
+    self.units = weight_of(call, 0)->plan.units;
+    return run(&self, queue, error);
+}

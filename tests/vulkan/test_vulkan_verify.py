@@ -1,0 +1,138 @@
+#!/usr/bin/env python3
+"""The Vulkan provider through the tool: tenon list, tenon verify, tenon run.
+
+usage: test_vulkan_verify.py TENON [--long]
+
+Parts of the conformance suite: as the device is, through staging, with vectors of several widths,
+which change the software device's subgroups, and with the software device passed off as a card. --long runs all of the suite. With
+TENON_MODEL_SMOLLM2 and TENON_MODEL_GEMMA3 the models must say on the device what they say on the
+processor. Where there is no Vulkan device, or no software one, it says SKIP.
+"""
+import json
+import os
+import re
+import subprocess
+import sys
+
+TOOL = sys.argv[1]
+LONG = "--long" in sys.argv[2:]
+NO_DEVICE = 3
+passed = failed = skipped = 0
+
+
+def run(*arguments, env=None, timeout=3000):
+    return subprocess.run([TOOL, *arguments], env={**os.environ, **(env or {})}, timeout=timeout,
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False)
+
+
+def case(name, good, why=""):
+    global passed, failed
+    if good:
+        passed += 1
+    else:
+        failed += 1
+        print(f"FAILED {name}: {why}")
+
+
+def skip(name, why):
+    global skipped
+    skipped += 1
+    print(f"SKIP {name}: {why}")
+
+
+def devices(env=None):
+    """The entry of the provider in tenon list."""
+    result = run("list", "--json", env=env)
+    for provider in json.loads(result.stdout)["providers"]:
+        if provider["id"] == "vulkan":
+            return provider
+    return None
+
+
+def verify(name, *arguments, env=None):
+    result = run("verify", "vulkan", "--jobs", "2", *arguments, env=env)
+    if result.returncode == NO_DEVICE:
+        skip(name, "no Vulkan device")
+        return
+    case(name, result.returncode == 0, (result.stdout + result.stderr)[-2000:])
+
+
+def text_of(model, chain, arith, *more, env=None):
+    result = run("run", model, "-p", "Once upon a time", "-n", "6", "--provider", chain, "--mode",
+                 "pin", "--arith", arith, *more, env=env)
+    return result.returncode, result.stdout, result.stderr
+
+
+def run_model(name, model, arith, loader):
+    """What the processor says, the device says too: alone, with the processor behind it, and when it
+    is lost at the first, a middle and a late submit."""
+    code, wanted, words = text_of(model, "cpu", arith)
+    case(name + " on cpu", code == 0 and wanted, words[-800:])
+    for chain in ("vulkan", "vulkan,cpu"):
+        code, got, words = text_of(model, chain, arith)
+        case(f"{name} on {chain}", code == 0 and got == wanted,
+             f"{got!r}, not {wanted!r}: {words[-800:]}")
+        graphs = re.search(r"graph +vulkan:0 (\d+) calls", words)
+        case(f"{name} on {chain}: steps as graphs", graphs and int(graphs[1]) > 0, words[-800:])
+    for n in (4, 9, 17) if loader else ():
+        code, got, words = text_of(model, "vulkan,cpu", arith, "--set", "vulkan.library=" + loader,
+                                   env={"TENON_FAULTY_CALL": f"QueueSubmit:{n}:-4"})
+        case(f"{name}, lost at submit {n}", code == 0 and got == wanted and "is lost" in words,
+             f"{got!r}, not {wanted!r}: {words[-800:]}")
+
+
+def main():
+    provider = devices()
+    case("listed", provider is not None, "tenon list does not know the provider")
+    if provider is None:
+        return
+    nothing = {"VK_ICD_FILENAMES": "/nonexistent", "VK_DRIVER_FILES": "/nonexistent"}
+    without = devices(env=nothing)
+    case("no driver", without is not None and not without.get("devices"), f"lists {without}")
+    result = run("verify", "vulkan", "--stage", "exact", "--filter", "exact/add/*", env=nothing)
+    case("verify without a driver", result.returncode == NO_DEVICE,
+         f"code {result.returncode}: {result.stdout}{result.stderr}")
+
+    software = any(device.get("kind") == "software" for device in provider.get("devices") or [])
+    if LONG:
+        verify("all", "--time-limit", "600")
+    else:
+        verify("abi", "--stage", "abi")
+        verify("operations", "--filter", "exact/[aegr]*")
+        verify("products", "--filter", "exact/qmatmul/*/cols=576*")
+    verify("staging", "--set", "vulkan.staging=always", "--filter", "exact/[aeg]*")
+    verify("staged products", "--set", "vulkan.staging=always", "--filter",
+           "exact/qmatmul/Q4_K/*/cols=768*")
+    for width in (128, 256, 512):
+        name = f"vectors of {width} bits"
+        if not software:
+            skip(name, "no software device")
+            continue
+        env = {"LP_NATIVE_VECTOR_WIDTH": str(width)}
+        verify(name, "--filter", "exact/qmatmul/Q[46]_K/*/cols=256", env=env)
+        verify(name + ", operations", "--filter", "exact/[ag]*/*1*", env=env)
+
+    loader = os.environ.get("TENON_TEST_VULKAN_LOADER")
+    for kind, number in (("integrated", 1), ("discrete", 2)):
+        name = f"kernels and memory as on a {kind} device"
+        if not loader or not software:
+            skip(name, "no software device")
+            continue
+        env = {"TENON_FAULTY_DEVICE_TYPE": str(number)}
+        library = ("--set", "vulkan.library=" + loader)
+        verify(name, *library, "--filter", "exact/qmatmul/*/cols=96", env=env)
+        verify(name + ", operations", *library, "--filter", "exact/[ag]*/*1*", env=env)
+
+    for variable in ("TENON_MODEL_SMOLLM2", "TENON_MODEL_GEMMA3"):
+        model = os.environ.get(variable)
+        for arith in ("f32", "a8") if LONG else ("a8",):
+            name = f"{variable} in {arith}"
+            if not model or not provider.get("devices"):
+                skip(name, "no model" if not model else "no Vulkan device")
+                continue
+            run_model(name, model, arith, loader)
+
+
+main()
+print(f"{passed} passed, {failed} failed, {skipped} skipped")
+sys.exit(1 if failed or passed == 0 else 0)
