@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Whole models while a Vulkan device declines calls, caches, buffers and launches at random.
+"""Whole models on a Vulkan device: all of it there, and while the device declines calls, caches,
+buffers and launches at random.
 
 usage: test_vulkan_mixed.py TENON VULKAN_PROVIDER OPERATION_FIXTURES [--long]
 
@@ -59,6 +60,23 @@ def compare(name, model, count, arith, seeds):
                   f"{wanted['tokens']}, by {links}: {words}")
 
 
+def resident(name, model, count, arith):
+    """All of it on the device: its steps are launched as one, and nothing falls back."""
+    global passed, failed
+    wanted, words = document(model, "cpu", count, arith)
+    assert wanted, words
+    for chain in ("vulkan", "vulkan,cpu"):
+        got, words = document(model, chain, count, arith, "--mode", "pin")
+        calls = {(one["provider"], one["name"]): one["calls"] for one in got["operations"]} if got else {}
+        links = {provider for provider, _ in calls}
+        if (got and got["tokens"] == wanted["tokens"] and links == {"vulkan"} and
+                calls.get(("vulkan", "graph"), 0) >= count - 1):
+            passed += 1
+            continue
+        failed += 1
+        print(f"FAILED {name} on {chain}: {got and got['tokens']}, not {wanted['tokens']}: {calls} {words}")
+
+
 def main():
     global skipped
     if not has_device():
@@ -73,12 +91,15 @@ def main():
                            ("rounded", Tiny("llama", ffn=64, quantized=True, tied=False))):
             model = tiny.write(place / f"{name}.gguf")
             for arith in ("f32", "a8") if name == "rounded" else ("f32",):
+                resident(f"{name}, {arith}", model, 8, arith)
                 compare(f"{name}, {arith}", model, 8, arith, seeds)
     for variable in ("TENON_MODEL_SMOLLM2", "TENON_MODEL_GEMMA3"):
         if not os.environ.get(variable):
             skipped += 1
             print(f"SKIP {variable}: not set")
             continue
+        for arith in ("f32", "a8") if LONG else ("a8",):
+            resident(f"{variable}, {arith}", os.environ[variable], 6, arith)
         compare(variable, os.environ[variable], 6, "a8", seeds if LONG else (1,))
 
 
