@@ -54,7 +54,7 @@ static void work_off(void)
 
 static int32_t TENON_CALL begin(tenon_device *device, tenon_device_queue *queue, tenon_error *error)
 {
-    if (active == ERROR_NEEDED) *(volatile int32_t *)&error->status = TENON_OK;
+    if (active == ERROR_NEEDED && error == NULL) abort(); /* a crash that sanitizers leave alone */
     return active == DONE_AT_ONCE ? TENON_OK : fake_graph_begin(device, queue, error);
 }
 
@@ -263,7 +263,7 @@ static const struct {
     {END_NULL, "abi/graph/order", "OK and NULL"},
     {END_NULL, "abi/graph/qmatmul", "OK and NULL"},
     {ABORT_KEEPS, "abi/graph/dropped", "SIGABRT"},
-    {ERROR_NEEDED, "abi/graph/dropped", "SIGSEGV"},
+    {ERROR_NEEDED, "abi/graph/dropped", "SIGABRT"},
     {HOST_TAKEN, "abi/graph/dropped", "answers 0, not DECLINED"},
     {HOST_WRITTEN, "abi/graph/dropped", "wrote to y"},
     {LAUNCHES_NOTHING, "abi/graph/qmatmul", "launched: other bits"},
