@@ -286,11 +286,14 @@ static int32_t resolve_all(tenon_host *host, bool allow_approx, policy_chain *ou
         tenon_error why = EMPTY_ERROR;
         host_device *device = NULL;
         uint32_t rank = 0;
+        bool was_closed = provider->state == PROVIDER_CLOSED;
         int32_t status;
 
         if (strcmp(provider_id(provider), REFERENCE_ID) == 0) continue;
         if (open_best(provider, false, allow_approx, &device, &rank, &why) != TENON_OK) {
             say_unusable(provider, &why);
+            /* opened for the question alone: a driver that nobody uses takes no memory */
+            if (was_closed) registry_put_back(provider);
             continue;
         }
         status = append(out, device, error);

@@ -49,6 +49,11 @@ static void close_provider(host_provider *provider)
     services_end(provider);
 }
 
+void registry_put_back(host_provider *provider)
+{
+    if (provider->state == PROVIDER_OPEN && provider->devices == NULL) close_provider(provider);
+}
+
 void registry_close(tenon_host *host)
 {
     while (host->providers != NULL) { /* the last one first */

@@ -14,6 +14,8 @@ int32_t registry_sync(tenon_host *host, tenon_error *error);
 void registry_forget_failures(tenon_host *host);
 /* Closes and frees everything. */
 void registry_close(tenon_host *host);
+/* Closes one provider again, unless a device of it is open. [host.lock] */
+void registry_put_back(host_provider *provider);
 
 /* The loaded provider of that id. NULL and *error (ARG, NO_SUCH_PROVIDER) quoting what became of a
  * file that bears the name. */
