@@ -180,7 +180,11 @@ START_TEST(only_software)
     fake[0].kind[0] = TENON_DEVICE_SOFTWARE;
     rig_start(&self, 1, 1);
     expect_chain(NULL, 0, "reference:0");
+    ck_assert_uint_eq(fake[0].opens, 1);
+    ck_assert_uint_eq(fake[0].closes, 1); /* nobody uses it: its driver takes no memory */
     expect_chain("acme", 0, "acme:0,reference:0");
+    expect_chain(NULL, 0, "reference:0");
+    ck_assert_uint_eq(fake[0].closes, 1); /* a device of it is open */
     rig_end(&self);
 }
 END_TEST
