@@ -80,6 +80,8 @@ START_TEST(named_by_uuid)
               TENON_ARG, TENON_REASON_BAD_CHAIN);
     rig_fails(rig_no_session(self.host, "acme:a5a5a5a5-a5a5-a5a5-a5a5-a5a5a5a5a5a", 0), TENON_ARG,
               TENON_REASON_BAD_CHAIN);
+    rig_fails(rig_no_session(self.host, "acme:a5a5a5a5-a5a5-a5a5-a5a5-a5a5a5a5a5a5a", 0), TENON_ARG,
+              TENON_REASON_BAD_CHAIN);
     rig_ok(tenon_host_device(self.host, "acme", 2, &device, &rig_error));
     ck_assert_uint_eq(device.uuid[15], 0xA5);
     rig_end(&self);
