@@ -206,6 +206,11 @@ void graph_capture(tenon_queue *queue, tenon_graph *graph)
             tell(graph, why);
         else if (capture_on(queue, graph, link))
             return;
+        /* nothing is done in silence: this costs speed, no bit */
+        host_say(session->host, TENON_LOG_INFO,
+                 "%s:%u does not take %llu calls as one, they are made one by one: %s",
+                 provider_id(link->device->provider), link->device->index,
+                 (unsigned long long)graph->calls.count, graph->why);
     }
 }
 

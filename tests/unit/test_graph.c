@@ -294,6 +294,10 @@ START_TEST(not_captured)
     graph = record();
     ck_assert_uint_eq(info(graph).captured, 0);
     ck_assert_msg(strstr(info(graph).why, why[_i]) != NULL, "%s", info(graph).why);
+    if (_i != 0) /* said, where somebody offers graphs */
+        ck_assert_msg(strstr(rig_said.all, "made one by one: ") != NULL &&
+                          strstr(rig_said.all, why[_i]) != NULL,
+                      "%s", rig_said.all);
     if (_i == 6) { /* quarantined: its cache is lost */
         rig_fails(tenon_graph_launch(queue(), graph, &rig_error), TENON_LOST,
                   TENON_REASON_QUARANTINED);
