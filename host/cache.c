@@ -465,6 +465,7 @@ static int32_t not_moved(tenon_cache *cache, transfer_result result, const tenon
 static int32_t check_append(const tenon_cache *cache, const tenon_append_call *call, bool recorded,
                             byte_rows *k, byte_rows *v, tenon_error *error)
 {
+    uint64_t held;
     int32_t status;
 
     if (call->reserved0[0] != 0 || call->reserved0[1] != 0)
@@ -478,11 +479,12 @@ static int32_t check_append(const tenon_cache *cache, const tenon_append_call *c
                             call->v_row_stride, "v", v, error);
     if (status != TENON_OK) return status;
     /* what is recorded is appended at a launch, which looks at the length of then */
-    if (call->tokens > cache->desc.capacity - (recorded ? cache->recorded : cache->length))
+    held = recorded ? cache->recorded : cache->length;
+    if (call->tokens > cache->desc.capacity - held)
         return fail_text(error, TENON_ARG, TENON_REASON_CAPACITY, TENON_SCOPE_CALL, call->tokens,
-                         cache->desc.capacity - cache->length,
+                         cache->desc.capacity - held,
                          "%llu positions more, the cache holds %llu of %llu",
-                         (unsigned long long)call->tokens, (unsigned long long)cache->length,
+                         (unsigned long long)call->tokens, (unsigned long long)held,
                          (unsigned long long)cache->desc.capacity);
     return TENON_OK;
 }

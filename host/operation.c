@@ -66,8 +66,7 @@ static void passed_over(const session_link *link, uint32_t index, uint64_t token
 /* What ask answers when the buffers of a call cannot be had on any link; no status of the ABI. */
 #define NO_LINK_CAN 2
 
-/* Puts the views of the link into a request. TENON_OK, NO_LINK_CAN, or negative: the link is gone.
- * */
+/* Puts the views of the link into a request. Negative: the link is gone, or NO_LINK_CAN. */
 static int32_t place_views(tenon_queue *queue, session_link *link, const operation_facts *facts,
                            const tenon_view *theirs, tenon_error *error)
 {
