@@ -127,6 +127,8 @@ def test_usage_errors(folder):
             ([], "command is missing"), ([""], "unknown command"), (["lst"], "perhaps list"),
             (["--jsn"], "command comes first"), (["list", "--jsn"], "perhaps --json"),
             (["list", "--json=1"], "takes no value"), (["list", "--threads"], "needs a value"),
+            (["run", "m.gguf", "-n"], "needs a value"), (["run", "m.gguf", "-p"], "needs a value"),
+            (["tokenize", "m.gguf", "-f"], "needs a value"),
             (["list", "--threads", "0"], "1 to"), (["list", "--threads", "-1"], "1 to"),
             (["list", "--threads", "18446744073709551617"], "1 to"),
             (["list", "--threads", "2x"], "1 to"), (["list", "--threads="], "1 to"),
