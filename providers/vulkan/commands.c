@@ -159,6 +159,7 @@ static void clear_batch(tenon_device *device, vulkan_batch *batch)
         arena->at = 0;
         arena->used = 0;
     }
+    batch->open.is_open = 0;
     batch->pool_at = batch->steps = batch->promised = batch->submitted = 0;
     batch->bytes = 0;
 }
@@ -268,6 +269,7 @@ static int32_t submit(tenon_device_queue *queue, tenon_device_graph *graph, teno
     uint32_t promised = batch->promised;
     VkResult result;
 
+    vulkan_settle(queue);
     barrier(queue, 1);
     queue->recording = NULL;
     result = device->api.EndCommandBuffer(batch->commands);
@@ -512,48 +514,117 @@ static void write_binding(const vulkan_pipeline *pipeline, VkDescriptorSet set, 
     out->pBufferInfo = buffer;
 }
 
-int32_t vulkan_record(tenon_device_queue *queue, const vulkan_dispatch *dispatch,
-                      tenon_error *error)
+/* Does all of a dispatch that can fail. */
+static int32_t make_ready(tenon_device_queue *queue, const vulkan_dispatch *dispatch,
+                          vulkan_ready *out, tenon_error *error)
 {
-    const vulkan_device_api *api = &queue->device->api;
     const vulkan_pipeline *pipeline = dispatch->pipeline;
-    vulkan_batch *batch = queue->recording;
     VkDescriptorBufferInfo buffers[VULKAN_MOST_BINDINGS];
     VkWriteDescriptorSet writes[VULKAN_MOST_BINDINGS];
-    vulkan_span groups = {NULL, 0, 0};
-    VkDescriptorSet set;
     int32_t status;
     uint32_t i;
 
+    *out = (vulkan_ready){
+        .pipeline = pipeline, .beside = dispatch->beside, .push_bytes = dispatch->push_bytes};
     if (dispatch->span_count != pipeline->bindings || dispatch->push_bytes != pipeline->push_bytes)
         return tenon_fail(error, TENON_INTERNAL, TENON_REASON_DEVICE_FAILED, TENON_SCOPE_CALL,
                           "a kernel is called with what it does not bind");
+    memcpy(out->push, dispatch->push, dispatch->push_bytes);
+    memcpy(out->groups, dispatch->groups, sizeof out->groups);
     for (i = 0; i < dispatch->span_count; i++) {
         status = hold(queue, dispatch->spans[i].memory, error);
         if (status != TENON_OK) return status;
     }
-    status = make_set(queue, pipeline, &set, error);
+    status = make_set(queue, pipeline, &out->set, error);
     if (status == TENON_OK && queue->graph != NULL && dispatch->reach != NULL)
-        status = vulkan_graph_place(queue->graph, dispatch, &groups, error);
+        status = vulkan_graph_place(queue->graph, dispatch, &out->sizes, error);
     if (status != TENON_OK) return status;
     for (i = 0; i < dispatch->span_count; i++)
-        write_binding(pipeline, set, i, &dispatch->spans[i], &buffers[i], &writes[i]);
-    api->UpdateDescriptorSets(queue->device->handle, dispatch->span_count, writes, 0, NULL);
-    if (!dispatch->beside && !batch->ordered) barrier(queue, 0);
-    api->CmdBindPipeline(batch->commands, VK_PIPELINE_BIND_POINT_COMPUTE, pipeline->handle);
-    api->CmdBindDescriptorSets(batch->commands, VK_PIPELINE_BIND_POINT_COMPUTE,
-                               pipeline->layout->pipeline, 0, 1, &set, 0, NULL);
-    if (dispatch->push_bytes > 0)
-        api->CmdPushConstants(batch->commands, pipeline->layout->pipeline,
-                              VK_SHADER_STAGE_COMPUTE_BIT, 0, dispatch->push_bytes, dispatch->push);
-    if (groups.memory != NULL)
-        api->CmdDispatchIndirect(batch->commands, groups.memory->buffer,
-                                 groups.memory->offset + groups.offset);
+        write_binding(pipeline, out->set, i, &dispatch->spans[i], &buffers[i], &writes[i]);
+    queue->device->api.UpdateDescriptorSets(queue->device->handle, dispatch->span_count, writes, 0,
+                                            NULL);
+    return TENON_OK;
+}
+
+static void command(tenon_device_queue *queue, const vulkan_ready *ready)
+{
+    const vulkan_device_api *api = &queue->device->api;
+    const vulkan_layout *layout = ready->pipeline->layout;
+    vulkan_batch *batch = queue->recording;
+
+    if (!ready->beside && !batch->ordered) barrier(queue, 0);
+    api->CmdBindPipeline(batch->commands, VK_PIPELINE_BIND_POINT_COMPUTE, ready->pipeline->handle);
+    api->CmdBindDescriptorSets(batch->commands, VK_PIPELINE_BIND_POINT_COMPUTE, layout->pipeline, 0,
+                               1, &ready->set, 0, NULL);
+    if (ready->push_bytes > 0)
+        api->CmdPushConstants(batch->commands, layout->pipeline, VK_SHADER_STAGE_COMPUTE_BIT, 0,
+                              ready->push_bytes, ready->push);
+    if (ready->sizes.memory != NULL)
+        api->CmdDispatchIndirect(batch->commands, ready->sizes.memory->buffer,
+                                 ready->sizes.memory->offset + ready->sizes.offset);
     else
-        api->CmdDispatch(batch->commands, dispatch->groups[0], dispatch->groups[1],
-                         dispatch->groups[2]);
+        api->CmdDispatch(batch->commands, ready->groups[0], ready->groups[1], ready->groups[2]);
     batch->ordered = 0;
-    batch->steps++;
+}
+
+void vulkan_settle(tenon_device_queue *queue)
+{
+    vulkan_open *open = &queue->recording->open;
+
+    if (!open->is_open) return;
+    open->is_open = 0;
+    command(queue, &open->ready);
+}
+
+int32_t vulkan_record(tenon_device_queue *queue, const vulkan_dispatch *dispatch,
+                      tenon_error *error)
+{
+    vulkan_ready ready;
+    int32_t status = make_ready(queue, dispatch, &ready, error);
+
+    if (status != TENON_OK) return status;
+    vulkan_settle(queue);
+    command(queue, &ready);
+    queue->recording->steps++;
+    return TENON_OK;
+}
+
+static void keep_open(vulkan_open *open, const vulkan_dispatch *dispatch, const vulkan_ready *ready,
+                      const vulkan_rows *y, uint64_t tokens)
+{
+    open->is_open = 1;
+    open->ready = *ready;
+    memcpy(open->spans, dispatch->spans, dispatch->span_count * sizeof *open->spans);
+    open->y = *y;
+    open->tokens = tokens;
+}
+
+int32_t vulkan_record_open(tenon_device_queue *queue, const vulkan_dispatch *dispatch,
+                           const vulkan_rows *y, uint64_t first, uint64_t tokens,
+                           tenon_error *error)
+{
+    vulkan_rows made = *y;
+    vulkan_ready ready;
+    int32_t status = make_ready(queue, dispatch, &ready, error);
+
+    if (status != TENON_OK) return status;
+    vulkan_settle(queue);
+    made.offset += first * made.stride;
+    keep_open(&queue->recording->open, dispatch, &ready, &made, tokens);
+    queue->recording->steps++;
+    return TENON_OK;
+}
+
+int32_t vulkan_record_instead(tenon_device_queue *queue, const vulkan_dispatch *dispatch,
+                              const vulkan_rows *y, uint64_t tokens, tenon_error *error)
+{
+    vulkan_open *open = &queue->recording->open;
+    vulkan_ready ready;
+    int32_t status = make_ready(queue, dispatch, &ready, error);
+
+    if (status != TENON_OK) return status;
+    ready.sizes = open->ready.sizes;
+    keep_open(open, dispatch, &ready, y, tokens);
     return TENON_OK;
 }
 
@@ -568,6 +639,7 @@ int32_t vulkan_record_copy(tenon_device_queue *queue, vulkan_span to, vulkan_spa
 
     if (status == TENON_OK) status = hold(queue, from.memory, error);
     if (status != TENON_OK) return status;
+    vulkan_settle(queue);
     if (!batch->ordered) barrier(queue, 0);
     queue->device->api.CmdCopyBuffer(batch->commands, from.memory->buffer, to.memory->buffer, 1,
                                      &region);

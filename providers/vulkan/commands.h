@@ -20,6 +20,25 @@ typedef struct vulkan_arena {
     uint64_t used; /* bytes of it */
 } vulkan_arena;
 
+/* A dispatch of which nothing can fail any more. */
+typedef struct vulkan_ready {
+    const vulkan_pipeline *pipeline;
+    VkDescriptorSet set;
+    vulkan_span sizes; /* of its workgroups where they are read from memory; memory NULL: groups */
+    uint32_t groups[3];
+    uint32_t beside;
+    uint32_t push_bytes, push[32];
+} vulkan_ready;
+
+/* The last step of a batch while it is not yet a command, so that another may join it (join.h). */
+typedef struct vulkan_open {
+    uint32_t is_open;
+    vulkan_ready ready;
+    vulkan_span spans[VULKAN_MOST_BINDINGS];
+    vulkan_rows y; /* what it makes: rows from the first on */
+    uint64_t tokens;
+} vulkan_open;
+
 typedef struct vulkan_batch {
     tenon_device_graph *graph; /* launched behind it and kept until it is done, NULL: none */
     uint32_t pins;             /* 1: of a graph, not in flight by itself */
@@ -31,6 +50,7 @@ typedef struct vulkan_batch {
     uint32_t promised; /* calls in it that have answered OK */
     uint64_t bytes;    /* of scratch memory cut for it */
     uint32_t ordered;  /* nothing was recorded since the last barrier */
+    vulkan_open open;
     VkDescriptorPool *pools;
     uint32_t pool_count, pool_at;
     vulkan_memory **held;
@@ -103,6 +123,18 @@ typedef struct vulkan_dispatch {
 
 int32_t vulkan_record(tenon_device_queue *queue, const vulkan_dispatch *dispatch,
                       tenon_error *error);
+/* The same, but it becomes a command only with the next step or the end of its batch: until then another
+ * step may join it. It makes rows [first, first + tokens) of y and nothing else. */
+int32_t vulkan_record_open(tenon_device_queue *queue, const vulkan_dispatch *dispatch,
+                           const vulkan_rows *y, uint64_t first, uint64_t tokens,
+                           tenon_error *error);
+/* Puts dispatch, which makes rows [0, tokens) of y, in the place of the open step. When it fails the
+ * step stays as it was. */
+int32_t vulkan_record_instead(tenon_device_queue *queue, const vulkan_dispatch *dispatch,
+                              const vulkan_rows *y, uint64_t tokens, tenon_error *error);
+/* The open step becomes a command. */
+void vulkan_settle(tenon_device_queue *queue);
+
 int32_t vulkan_record_copy(tenon_device_queue *queue, vulkan_span to, vulkan_span from,
                            tenon_error *error);
 

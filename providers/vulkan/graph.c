@@ -139,6 +139,7 @@ int32_t TENON_CALL vulkan_graph_end(tenon_device *device, tenon_device_queue *qu
     if (device == NULL || queue == NULL || out == NULL)
         return vulkan_null_pointer("end needs device, queue and out", error);
     *out = NULL;
+    if (queue->graph != NULL) vulkan_settle(queue);
     graph = take(queue);
     if (graph == NULL)
         return tenon_fail(error, TENON_STATE, TENON_REASON_NOT_OPEN, TENON_SCOPE_CALL,
@@ -181,7 +182,9 @@ int32_t vulkan_graph_call(tenon_device_queue *queue, tenon_error *error)
     if (status != TENON_OK) return status;
     if (graph->whole != graph->batch.steps)
         return declined(TENON_REASON_CAPTURING, "a call before was recorded in part", error);
-    /* Calls follow each other behind barriers: they share their scratch memory. */
+    /* Calls follow each other behind barriers: they share their scratch memory. But what joins the last
+     * step of the call before must not write what that step reads. */
+    if (graph->batch.open.is_open) return TENON_OK;
     for (i = 0; i < VULKAN_PLACES; i++) graph->batch.scratch[i].at = 0;
     for (i = 0; i < VULKAN_PLACES; i++) graph->batch.scratch[i].used = 0;
     return TENON_OK;

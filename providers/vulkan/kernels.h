@@ -225,7 +225,14 @@ typedef struct vulkan_embed_push {
 
 /* ---------------------------------------------------------------------------------- whole rows */
 
-/* Bindings: 0 x, 1 w, 2 y (written). Groups: x = groups, y = tokens. */
+/* RMSNORM and GATED can do what the step behind or before them would do (join.h). Their constant 2 set
+ * to 1 makes y ready for products of class A8 as ROUND does: work and work_stride are as in
+ * vulkan_stage_push, a row has ceil(width / 32) records. */
+
+/* Bindings: 0 x, 1 w, 2 y (written), 3 b, 4 sum (written), 5 work (written). Groups: x = groups,
+ * y = tokens. Constant 1 set to 1: x + b is stored as sum first, and sum takes the place of x; sum may
+ * be x or b in place. Where constants 1 and 2 are 0 anything may be bound in 3 to 5; they want one
+ * group a row. */
 typedef struct vulkan_rmsnorm_push {
     uint32_t x, x_stride; /* words, as everywhere */
     uint32_t w;
@@ -233,18 +240,30 @@ typedef struct vulkan_rmsnorm_push {
     uint32_t width; /* of one group */
     float count;    /* width as a float */
     float eps;
+    uint32_t b, b_stride;
+    uint32_t sum, sum_stride;
+    uint32_t work, work_stride; /* vectors */
 } vulkan_rmsnorm_push;
 
-/* GATED: 0 gate, 1 up, 2 y (written). ADD: 0 a, 1 b, 2 y (written). Groups: x = ceil(width / 256),
- * y = tokens. Constant 1 of GATED is TENON_ACT_* too; where it is 0 the pushed one counts, which is
- * four times as slow on a software device, since that runs every branch. */
-typedef struct vulkan_pair_push {
-    uint32_t a, a_stride; /* gate or a */
-    uint32_t b, b_stride; /* up or b */
+/* Bindings: 0 gate, 1 up, 2 y (written), 3 work (written; anything where constant 2 is 0). Groups:
+ * x = ceil(width / 256), y = tokens. Constant 1 is TENON_ACT_* too; where it is 0 the pushed one counts,
+ * which is four times as slow on a software device, since that runs every branch. */
+typedef struct vulkan_gated_push {
+    uint32_t gate, gate_stride;
+    uint32_t up, up_stride;
     uint32_t y, y_stride;
     uint32_t width;
-    uint32_t activation; /* GATED only: TENON_ACT_*, where constant 1 is 0 */
-} vulkan_pair_push;
+    uint32_t activation; /* TENON_ACT_*, where constant 1 is 0 */
+    uint32_t work, work_stride;
+} vulkan_gated_push;
+
+/* Bindings: 0 a, 1 b, 2 y (written). Groups as GATED. */
+typedef struct vulkan_add_push {
+    uint32_t a, a_stride;
+    uint32_t b, b_stride;
+    uint32_t y, y_stride;
+    uint32_t width;
+} vulkan_add_push;
 
 /* ARGMAX: 0 x, 1 work (written): for each token `stretches` pairs of words (index, bits of the
  * value), stretches = max(1, ceil(width / VULKAN_ARGMAX_STRETCH)). Groups: x = stretches, y = tokens.

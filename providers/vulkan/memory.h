@@ -39,6 +39,14 @@ typedef struct vulkan_span {
     uint64_t offset, bytes; /* from the start of memory */
 } vulkan_span;
 
+/* Rows of words in device memory. */
+typedef struct vulkan_rows {
+    vulkan_memory *memory;
+    uint64_t offset; /* bytes from the start of memory to the first row */
+    uint64_t stride; /* bytes from one row to the next */
+    uint64_t bytes;  /* of one row */
+} vulkan_rows;
+
 enum { VULKAN_MAIN, VULKAN_STAGING, VULKAN_PLACES };
 
 /* All memory of an opened device. */

@@ -1,6 +1,6 @@
 /* qmatmul_v1: x is made ready once for all outputs of a call, then every part of every weight is
  * multiplied. */
-#include "request.h"
+#include "join.h"
 #include "weights.h"
 
 #define WORK_BYTES (UINT64_C(32) << 20) /* of x made ready at a time */
@@ -125,10 +125,12 @@ static int32_t make_staged(product *self, uint32_t arith, tenon_error *error)
     return status;
 }
 
+/* By the step that makes x where that can, else by one of its own: *recorded counts those. */
 static int32_t record_staged(product *self, uint32_t arith, uint64_t first, uint64_t count,
-                             uint32_t beside, tenon_error *error)
+                             uint32_t *recorded, tenon_error *error)
 {
     staged *to = staged_of(self, arith);
+    uint32_t joined = 0;
     vulkan_stage_push push = {.x_stride = vulkan_stride(&self->x),
                               .cols = (uint32_t)self->cols,
                               .units = (uint32_t)self->units,
@@ -137,17 +139,23 @@ static int32_t record_staged(product *self, uint32_t arith, uint64_t first, uint
     vulkan_dispatch dispatch = {
         .spans = spans,
         .span_count = 2,
-        .beside = beside,
+        .beside = *recorded > 0,
         .push = &push,
         .push_bytes = sizeof push,
         .groups = {(uint32_t)((self->units + 63) / 64), (uint32_t)count, 1}};
-    int32_t status = vulkan_pipeline_get(self->job.queue->device,
-                                         arith == TENON_CLASS_A8 ? VULKAN_ROUND : VULKAN_STAGE,
-                                         NULL, &dispatch.pipeline, error);
+    int32_t status = TENON_OK;
 
-    if (status != TENON_OK) return status;
     to->made = 1;
-    return vulkan_record(self->job.queue, &dispatch, error);
+    if (arith == TENON_CLASS_A8)
+        status = vulkan_join_round(self->job.queue, &self->x, first, count, to->span, to->vectors,
+                                   &joined, error);
+    if (status != TENON_OK || joined) return status;
+    status = vulkan_pipeline_get(self->job.queue->device,
+                                 arith == TENON_CLASS_A8 ? VULKAN_ROUND : VULKAN_STAGE, NULL,
+                                 &dispatch.pipeline, error);
+    if (status == TENON_OK) status = vulkan_record(self->job.queue, &dispatch, error);
+    if (status == TENON_OK) (*recorded)++;
+    return status;
 }
 
 static uint32_t kernel_of(const vulkan_plan *plan, uint64_t tokens)
@@ -204,14 +212,14 @@ static int32_t record_tokens(product *self, uint64_t first, uint64_t count, teno
 {
     const tenon_qmatmul_call *call = self->call;
     int32_t status = TENON_OK;
-    uint32_t i, beside = 0;
+    uint32_t i, beside = 0, recorded = 0;
     uint64_t part;
 
     self->a8.made = self->f32.made = 0;
     for (i = 0; i < call->output_count && status == TENON_OK; i++) {
         uint32_t arith = weight_of(call, i)->plan.arith;
         if (staged_of(self, arith)->made) continue;
-        status = record_staged(self, arith, first, count, i > 0, error);
+        status = record_staged(self, arith, first, count, &recorded, error);
     }
     for (i = 0; i < call->output_count && status == TENON_OK; i++) {
         const tenon_prepared *weight = weight_of(call, i);

@@ -19,14 +19,6 @@ int32_t vulkan_empty(const char *text, tenon_error *error);
 /* The device does not compute this operation exactly. */
 int32_t vulkan_inexact(tenon_error *error);
 
-/* Rows of words in device memory. */
-typedef struct vulkan_rows {
-    vulkan_memory *memory;
-    uint64_t offset; /* bytes from the start of memory to the first row */
-    uint64_t stride; /* bytes from one row to the next */
-    uint64_t bytes;  /* of one row */
-} vulkan_rows;
-
 /* Rows [first, first + count) bound from an aligned offset; *word is where the first one starts. */
 vulkan_span vulkan_bind(const vulkan_rows *rows, uint64_t first, uint64_t count, uint32_t *word);
 /* How many rows one binding can cover at most; 0: not even one. */

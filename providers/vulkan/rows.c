@@ -1,4 +1,5 @@
 /* rmsnorm_v1, gated_v1, add_v1 and argmax_v1: rows that stand alone. */
+#include "join.h"
 #include "operations.h"
 
 #define LARGEST_WIDTH ((UINT64_C(1) << 24) - 1) /* the count of inputs is exact in binary32 */
@@ -55,7 +56,10 @@ static int32_t run_pair(const pair *self, tenon_device_queue *queue, tenon_error
     vulkan_rows a = {0}, b = {0}, y = {0};
     const vulkan_rows *const views[3] = {&a, &b, &y};
     uint64_t groups = tenon_ceil_div_u64(self->width, PAIR_GROUP), first, count, most = 0;
-    vulkan_dispatch dispatch = {.span_count = 3, .push_bytes = sizeof(vulkan_pair_push)};
+    const int gated = self->kernel == VULKAN_GATED;
+    vulkan_dispatch dispatch = {.span_count = gated ? 4 : 3,
+                                .push_bytes = gated ? sizeof(vulkan_gated_push)
+                                                    : sizeof(vulkan_add_push)};
     const uint32_t options[VULKAN_MOST_CONSTANTS - 1] = {self->activation}; /* of GATED */
     vulkan_job job;
     int32_t status;
@@ -75,23 +79,24 @@ static int32_t run_pair(const pair *self, tenon_device_queue *queue, tenon_error
     if (status == TENON_OK)
         status = vulkan_choose_rows(device, views, 3, groups_limit(device, 1), &most, error);
     for (first = 0; first < self->tokens && status == TENON_OK; first += count) {
-        vulkan_pair_push push = {.a_stride = vulkan_stride(&a),
-                                 .b_stride = vulkan_stride(&b),
-                                 .y_stride = vulkan_stride(&y),
-                                 .width = (uint32_t)self->width,
-                                 .activation = self->activation};
-        vulkan_span spans[3];
+        /* The push struct of ADD is the beginning of that of GATED. */
+        vulkan_gated_push push = {.gate_stride = vulkan_stride(&a),
+                                  .up_stride = vulkan_stride(&b),
+                                  .y_stride = vulkan_stride(&y),
+                                  .width = (uint32_t)self->width,
+                                  .activation = self->activation};
+        vulkan_span spans[4];
         count = vulkan_least(most, self->tokens - first);
-        spans[0] = vulkan_bind(&a, first, count, &push.a);
-        spans[1] = vulkan_bind(&b, first, count, &push.b);
-        spans[2] = vulkan_bind(&y, first, count, &push.y);
+        spans[0] = vulkan_bind(&a, first, count, &push.gate);
+        spans[1] = vulkan_bind(&b, first, count, &push.up);
+        spans[2] = spans[3] = vulkan_bind(&y, first, count, &push.y); /* 3 is not used */
         dispatch.spans = spans;
         dispatch.push = &push;
         dispatch.groups[0] = (uint32_t)groups;
         dispatch.groups[1] = (uint32_t)count;
         dispatch.groups[2] = 1;
         dispatch.beside = first > 0;
-        status = vulkan_record(queue, &dispatch, error);
+        status = vulkan_record_open(queue, &dispatch, &y, first, count, error);
     }
     return status == TENON_OK ? vulkan_job_end(&job, error) : status;
 }
@@ -224,7 +229,7 @@ int32_t TENON_CALL vulkan_rmsnorm_run(tenon_device *device, tenon_device_queue *
     int32_t status = check_rmsnorm(device, queue, call, error);
     vulkan_rows x = {0}, w = {0}, y = {0};
     const vulkan_rows *const views[3] = {&x, &w, &y};
-    vulkan_dispatch dispatch = {.span_count = 3, .push_bytes = sizeof(vulkan_rmsnorm_push)};
+    vulkan_dispatch dispatch = {.span_count = 6, .push_bytes = sizeof(vulkan_rmsnorm_push)};
     uint64_t first, count, most = 0, row;
     vulkan_job job;
 
@@ -247,18 +252,23 @@ int32_t TENON_CALL vulkan_rmsnorm_run(tenon_device *device, tenon_device_queue *
                                     .width = (uint32_t)call->width,
                                     .count = (float)call->width,
                                     .eps = call->eps};
-        vulkan_span spans[3];
+        vulkan_span spans[6];
+        uint32_t joined = 0;
         count = vulkan_least(most, call->tokens - first);
         spans[0] = vulkan_bind(&x, first, count, &push.x);
         spans[1] = vulkan_bind(&w, 0, 1, &push.w);
         spans[2] = vulkan_bind(&y, first, count, &push.y);
+        spans[3] = spans[4] = spans[5] = spans[2]; /* not used */
         dispatch.spans = spans;
         dispatch.push = &push;
         dispatch.groups[0] = (uint32_t)call->groups;
         dispatch.groups[1] = (uint32_t)count;
         dispatch.groups[2] = 1;
         dispatch.beside = first > 0;
-        status = vulkan_record(queue, &dispatch, error);
+        if (count == call->tokens)
+            status = vulkan_join_add(queue, &dispatch, &x, &y, count, &joined, error);
+        if (status == TENON_OK && !joined)
+            status = vulkan_record_open(queue, &dispatch, &y, first, count, error);
     }
     return status == TENON_OK ? vulkan_job_end(&job, error) : status;
 }

@@ -184,6 +184,13 @@ static VkResult VKAPI_CALL faulty_EndCommandBuffer(VkCommandBuffer commands)
     return REAL(EndCommandBuffer)(commands);
 }
 
+static void VKAPI_CALL faulty_CmdDispatch(VkCommandBuffer commands, uint32_t x, uint32_t y,
+                                          uint32_t z)
+{
+    atomic_fetch_add(&control.dispatches, 1);
+    REAL(CmdDispatch)(commands, x, y, z);
+}
+
 static VkResult VKAPI_CALL faulty_QueueSubmit(VkQueue queue, uint32_t n,
                                               const VkSubmitInfo *submits, VkFence fence)
 {
@@ -347,6 +354,7 @@ static PFN_vkVoidFunction mine(const char *name)
 #define MINE(function) \
     if (strcmp(name, "vk" #function) == 0) return (PFN_vkVoidFunction)faulty_##function;
     FAULTY_CALLS(MINE)
+    MINE(CmdDispatch)
     MINE(DestroyInstance)
     MINE(DestroyDevice)
     MINE(GetDeviceProcAddr)

@@ -148,74 +148,128 @@ static float *random_rows(random_state *random, uint64_t count, bool special)
     return out;
 }
 
-static void check_rmsnorm(uint32_t width, uint32_t groups, float eps, bool special)
+/* What a joined kernel adds beside its own work (join.h). */
+enum { ADDS = 1, ROUNDS = 2 };
+
+/* Records that ROUND makes of rows of width floats from word 3 on, against those in work. */
+static void check_records(const rig_buffer *rows, uint32_t stride, uint32_t width,
+                          const rig_buffer *work, const char *what)
+{
+    uint32_t units = (width + 31) / 32, vectors = units * VULKAN_A8_VECTORS + 1;
+    rig_buffer expected = rig_buffer_make(&device, (uint64_t)TOKENS * vectors * 16);
+    const rig_buffer *buffers[2] = {rows, &expected};
+    vulkan_stage_push push = {3, stride, width, units, 0, vectors};
+
+    (void)rig_run(&device, rig_kernel_get(&device, VULKAN_ROUND, VULKAN_BUFFER, 0, constants),
+                  buffers, &push, units / 64 + 1, TOKENS, 1, 1);
+    ck_assert_msg(memcmp(expected.at, work->at, (size_t)TOKENS * vectors * 16) == 0,
+                  "%s: width %u: other records than ROUND makes", what, width);
+    rig_buffer_free(&device, &expected);
+}
+
+/* in_place: the sum goes to x. */
+static void check_rmsnorm(uint32_t width, uint32_t groups, float eps, bool special, uint32_t joins,
+                          bool in_place)
 {
     random_state random = {width * 31u + groups};
-    uint32_t row = width * groups, stride = row + 5, s, g, i, math;
+    uint32_t row = width * groups, stride = row + 5, s, g, i, variant;
+    uint64_t bytes = ((uint64_t)stride * TOKENS + 64) * 4;
+    uint32_t vectors = (width + 31) / 32 * VULKAN_A8_VECTORS + 1;
+    uint32_t options[VULKAN_MOST_CONSTANTS] = {VULKAN_FMA_EMULATED, joins & 1, joins >> 1};
     float *x = random_rows(&random, stride * TOKENS + 1, special);
+    float *b = random_rows(&random, stride * TOKENS + 1, special);
     float *w = random_rows(&random, width + 2, false);
-    float *expected = calloc(row, 4);
-    rig_buffer xs, ws, ys = rig_buffer_make(&device, (uint64_t)stride * TOKENS * 4 + 64);
-    const rig_buffer *buffers[3] = {&xs, &ws, &ys};
-    vulkan_rmsnorm_push push = {1, stride, 2, 3, stride, width, (float)width, eps};
+    float *expected = calloc(row, 4), *sum = calloc(row, 4);
+    vulkan_rmsnorm_push push = {1,   stride, 2,      3, stride, width, (float)width,
+                                eps, 1,      stride, 1, stride, 0,     vectors};
 
     ck_assert_ptr_nonnull(expected);
+    ck_assert_ptr_nonnull(sum);
     if (!special) memset(x + 1, 0, (size_t)width * 4); /* a group of zeros */
-    xs = rig_upload(&device, x, ((uint64_t)stride * TOKENS + 1) * 4);
-    ws = rig_upload(&device, w, ((uint64_t)width + 2) * 4);
-    for (math = 0; math < VULKAN_MATHS; math++) {
-        (void)rig_run(&device,
-                      rig_kernel_get(&device, VULKAN_RMSNORM, VULKAN_BUFFER, math, constants),
+    if (!special) memset(b + 1, 0, (size_t)width * 4);
+    for (variant = 0; variant < VULKAN_MATHS * VULKAN_FLAVOURS; variant++) {
+        uint32_t math = variant % VULKAN_MATHS, flavour = variant / VULKAN_MATHS;
+        rig_buffer xs = rig_upload(&device, x, ((uint64_t)stride * TOKENS + 1) * 4);
+        rig_buffer bs = rig_upload(&device, b, ((uint64_t)stride * TOKENS + 1) * 4);
+        rig_buffer ws = rig_upload(&device, w, ((uint64_t)width + 2) * 4);
+        rig_buffer ys = rig_buffer_make(&device, bytes), sums = rig_buffer_make(&device, bytes);
+        rig_buffer work = rig_buffer_make(&device, (uint64_t)TOKENS * vectors * 16);
+        const rig_buffer *kept = in_place ? &xs : &sums;
+        const rig_buffer *buffers[6] = {&xs, &ws, &ys, &bs, kept, &work};
+
+        (void)rig_run(&device, rig_kernel_get(&device, VULKAN_RMSNORM, flavour, math, options),
                       buffers, &push, groups, TOKENS, 1, 1);
         for (s = 0; s < TOKENS; s++) {
+            const float *from = x + 1 + (size_t)s * stride, *other = b + 1 + (size_t)s * stride;
+            for (i = 0; i < row; i++) sum[i] = (joins & ADDS) != 0 ? from[i] + other[i] : from[i];
             for (g = 0; g < groups; g++) {
-                const float *from = x + 1 + (size_t)s * stride + (size_t)g * width;
-                float v = reference_dot16(from, from, width) / (float)width + eps;
+                const float *group = sum + (size_t)g * width;
+                float v = reference_dot16(group, group, width) / (float)width + eps;
                 float r = v == 0.0f ? 0.0f : 1.0f / sqrtf(v);
-                for (i = 0; i < width; i++) expected[g * width + i] = from[i] * r * w[2 + i];
+                for (i = 0; i < width; i++) expected[g * width + i] = group[i] * r * w[2 + i];
             }
             check_words(expected, (uint32_t *)ys.at + 3 + (size_t)s * stride, row, "rmsnorm", math);
+            if ((joins & ADDS) != 0)
+                check_words(sum, (uint32_t *)kept->at + 1 + (size_t)s * stride, row, "sum", math);
         }
+        if ((joins & ROUNDS) != 0) check_records(&ys, stride, width, &work, "rmsnorm");
+        rig_buffer_free(&device, &xs);
+        rig_buffer_free(&device, &bs);
+        rig_buffer_free(&device, &ws);
+        rig_buffer_free(&device, &ys);
+        rig_buffer_free(&device, &sums);
+        rig_buffer_free(&device, &work);
     }
     free(x);
+    free(b);
     free(w);
     free(expected);
-    rig_buffer_free(&device, &xs);
-    rig_buffer_free(&device, &ws);
-    rig_buffer_free(&device, &ys);
+    free(sum);
 }
 
 START_TEST(rmsnorm)
 {
-    static const uint32_t widths[] = {1, 5, 15, 16, 17, 63, 64, 65, 576, 1000};
+    static const uint32_t widths[] = {1,  5,  15,  16,  17,   31,   32,   33,  63,
+                                      64, 65, 576, 511, 1000, 2049, 2080, 4100};
+    uint32_t joins;
     size_t i;
     for (i = 0; i < COUNT(widths); i++) {
-        check_rmsnorm(widths[i], 1, 1e-5f, false);
-        check_rmsnorm(widths[i], 3, 0.0f, false);
-        check_rmsnorm(widths[i], 2, 1e-6f, true);
+        check_rmsnorm(widths[i], 1, 1e-5f, false, 0, false);
+        check_rmsnorm(widths[i], 3, 0.0f, false, 0, false);
+        check_rmsnorm(widths[i], 2, 1e-6f, true, 0, false);
+        for (joins = 1; joins < 4; joins++) {
+            check_rmsnorm(widths[i], 1, 0.0f, false, joins, true);
+            check_rmsnorm(widths[i], 1, 1e-5f, true, joins, false);
+        }
     }
 }
 END_TEST
 
-static void check_pair(uint32_t id, uint32_t activation, uint32_t width, bool special)
+static void check_pair(uint32_t id, uint32_t activation, uint32_t width, bool special,
+                       uint32_t rounds)
 {
     random_state random = {width + 77u * activation};
-    uint32_t stride = width + 3, s, i, math;
+    uint32_t stride = width + 3, s, i, variant;
+    uint32_t vectors = (width + 31) / 32 * VULKAN_A8_VECTORS + 1;
     float *a = random_rows(&random, (uint64_t)stride * TOKENS + 1, special);
     float *b = random_rows(&random, (uint64_t)stride * TOKENS + 2, special);
     float *expected = calloc(width, 4);
     rig_buffer as = rig_upload(&device, a, ((uint64_t)stride * TOKENS + 1) * 4);
     rig_buffer bs = rig_upload(&device, b, ((uint64_t)stride * TOKENS + 2) * 4);
-    rig_buffer ys = rig_buffer_make(&device, (uint64_t)stride * TOKENS * 4 + 64);
-    const rig_buffer *buffers[3] = {&as, &bs, &ys};
-    vulkan_pair_push push = {1, stride, 2, stride, 3, stride, width, activation};
-
-    uint32_t options[VULKAN_MOST_CONSTANTS] = {VULKAN_FMA_EMULATED, special ? activation : 0};
+    /* The push struct of ADD is the beginning of that of GATED. */
+    vulkan_gated_push push = {1, stride, 2, stride, 3, stride, width, activation, 0, vectors};
+    uint32_t options[VULKAN_MOST_CONSTANTS] = {VULKAN_FMA_EMULATED, special ? activation : 0,
+                                               rounds};
 
     ck_assert_ptr_nonnull(expected);
-    for (math = 0; math < VULKAN_MATHS; math++) {
-        (void)rig_run(&device, rig_kernel_get(&device, id, VULKAN_BUFFER, math, options), buffers,
-                      &push, width / 256 + 1, TOKENS, 1, 1);
+    for (variant = 0; variant < VULKAN_MATHS * VULKAN_FLAVOURS; variant++) {
+        uint32_t math = variant % VULKAN_MATHS, flavour = variant / VULKAN_MATHS;
+        rig_buffer ys = rig_buffer_make(&device, (uint64_t)stride * TOKENS * 4 + 64);
+        rig_buffer work = rig_buffer_make(&device, (uint64_t)TOKENS * vectors * 16);
+        const rig_buffer *buffers[4] = {&as, &bs, &ys, &work};
+
+        (void)rig_run(&device, rig_kernel_get(&device, id, flavour, math, options), buffers, &push,
+                      width / 256 + 1, TOKENS, 1, 1);
         for (s = 0; s < TOKENS; s++) {
             const float *left = a + 1 + (size_t)s * stride, *right = b + 2 + (size_t)s * stride;
             for (i = 0; i < width; i++)
@@ -224,23 +278,32 @@ static void check_pair(uint32_t id, uint32_t activation, uint32_t width, bool sp
             check_words(expected, (uint32_t *)ys.at + 3 + (size_t)s * stride, width,
                         id == VULKAN_ADD ? "add" : "gated", math);
         }
+        if (rounds) check_records(&ys, stride, width, &work, "gated");
+        rig_buffer_free(&device, &ys);
+        rig_buffer_free(&device, &work);
     }
     free(a);
     free(b);
     free(expected);
     rig_buffer_free(&device, &as);
     rig_buffer_free(&device, &bs);
-    rig_buffer_free(&device, &ys);
 }
 
 START_TEST(gated_and_add)
 {
+    static const uint32_t widths[] = {1, 31, 33, 255, 256, 257, 1536};
     uint32_t activation;
-    check_pair(VULKAN_ADD, 0, 1, false);
-    check_pair(VULKAN_ADD, 0, 700, true);
+    size_t i;
+    check_pair(VULKAN_ADD, 0, 1, false, 0);
+    check_pair(VULKAN_ADD, 0, 700, true, 0);
     for (activation = TENON_ACT_SILU; activation <= TENON_ACT_RELU; activation++) {
-        check_pair(VULKAN_GATED, activation, 255, false);
-        check_pair(VULKAN_GATED, activation, 20000, true);
+        check_pair(VULKAN_GATED, activation, 255, false, 0);
+        check_pair(VULKAN_GATED, activation, 20000, true, 0);
+        check_pair(VULKAN_GATED, activation, 20000, true, 1);
+    }
+    for (i = 0; i < COUNT(widths); i++) {
+        check_pair(VULKAN_GATED, TENON_ACT_SILU, widths[i], false, 1);
+        check_pair(VULKAN_GATED, TENON_ACT_SILU, widths[i], true, 1);
     }
 }
 END_TEST

@@ -1,7 +1,15 @@
 #version 450
 // y = a + b
 #include "common.glsl"
-#include "pair_push.glsl"
+
+layout(local_size_x = 256) in;
+layout(push_constant) uniform Push
+{
+    uint a, a_stride, b, b_stride, y, y_stride, width;
+} push;
+layout(std430, binding = 0) readonly buffer A { float a_at[]; };
+layout(std430, binding = 1) readonly buffer B { float b_at[]; };
+layout(std430, binding = 2) writeonly buffer Y { float y_at[]; };
 
 void main()
 {

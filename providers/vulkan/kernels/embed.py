@@ -12,29 +12,30 @@ import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 
-# name, source, defines, bindings, texel bindings, push words, constants, has fused()
+# name, source, defines, bindings, texel bindings (None: both flavours are the same), push words, constants,
+# has fused()
 KERNELS = [
-    ('probe', 'probe', [], 2, [], 1, 1, True),
-    ('round', 'round', [], 2, [], 6, 1, False),
-    ('stage', 'stage', [], 2, [], 6, 1, False),
+    ('probe', 'probe', [], 2, None, 1, 1, True),
+    ('round', 'round', [], 2, None, 6, 1, False),
+    ('stage', 'stage', [], 2, None, 6, 1, False),
     ('gemv_a8', 'product_a8', ['TOKENS=1u'], 4, [0, 1, 2], 16, 5, False),
     ('gemm_a8', 'product_a8', ['TOKENS=4u'], 4, [0, 1, 2], 16, 5, False),
     ('gemv_f32', 'product_f32', ['TOKENS=1u'], 4, [0, 1, 2], 16, 5, True),
     ('gemm_f32', 'product_f32', ['TOKENS=4u'], 4, [0, 1, 2], 16, 5, True),
     ('groups_a8', 'groups', ['A8'], 4, [0, 1, 2], 16, 1, False),
     ('groups_f32', 'groups', [], 4, [0, 1, 2], 16, 1, True),
-    ('embed', 'embed', [], 4, [], 16, 5, True),
-    ('rmsnorm', 'rmsnorm', [], 3, [], 8, 1, True),
-    ('gated', 'gated', [], 3, [], 8, 2, True),
-    ('add', 'add', [], 3, [], 8, 1, False),
-    ('argmax', 'argmax', [], 2, [], 6, 1, False),
-    ('argmax_last', 'argmax_last', [], 2, [], 6, 1, False),
-    ('append', 'append', [], 6, [], 11, 3, True),
-    ('length', 'length', [], 1, [], 2, 1, False),
+    ('embed', 'embed', [], 4, None, 16, 5, True),
+    ('rmsnorm', 'rmsnorm', [], 6, [], 14, 3, True),
+    ('gated', 'gated', [], 4, [], 10, 3, True),
+    ('add', 'add', [], 3, None, 7, 1, False),
+    ('argmax', 'argmax', [], 2, None, 6, 1, False),
+    ('argmax_last', 'argmax_last', [], 2, None, 6, 1, False),
+    ('append', 'append', [], 6, None, 11, 3, True),
+    ('length', 'length', [], 1, None, 2, 1, False),
     ('scores', 'scores', [], 5, [0], 14, 3, True),
     ('segments', 'segments', [], 3, [0], 14, 3, True),
-    ('combine', 'combine', [], 3, [], 14, 3, False),
-    ('move', 'move', [], 3, [], 11, 3, True),
+    ('combine', 'combine', [], 3, None, 14, 3, False),
+    ('move', 'move', [], 3, None, 11, 3, True),
 ]
 
 OP_DECORATE = 71
@@ -83,7 +84,7 @@ def write_words(out, name, words):
 
 def variants(texel, fused):
     """The modules of one kernel in the order of its table entry: flavour, then math."""
-    return [(['TEXEL'] if flavour and texel else []) + (['DOUBLE'] if math and fused else [])
+    return [(['TEXEL'] if flavour and texel is not None else []) + (['DOUBLE'] if math and fused else [])
             for flavour in range(2) for math in range(2)]
 
 
@@ -110,7 +111,7 @@ def main():
             if known not in modules:
                 write_words(out, known, compile_module(glslc, source, defines + extra, known))
             modules.append(known)
-        mask = sum(1 << b for b in texel)
+        mask = sum(1 << b for b in texel or [])
         cell = [f'{{{m}, sizeof {m}}}' for m in modules]
         table.append(f'    [VULKAN_{name.upper()}] = {{"{name}", {bindings}, {mask}, {4 * push}, {constants},\n'
                      f'        {{{{{cell[0]}, {cell[1]}}}, {{{cell[2]}, {cell[3]}}}}}}},')

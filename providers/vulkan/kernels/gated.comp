@@ -1,7 +1,24 @@
 #version 450
-// y = act(gate) * up, activations as SPEC.md 2.4 has them.
+// y = act(gate) * up, activations as SPEC.md 2.4 has them, 256 values of a row a workgroup. ROUNDS: y is
+// also made ready for products of class A8.
 #include "exp.glsl"
-#include "pair_push.glsl"
+
+#ifdef TEXEL
+#define LANES 8u // one vector of the processor, which rounds eight units
+#else
+#define LANES 256u
+#endif
+layout(local_size_x = LANES) in;
+layout(push_constant) uniform Push
+{
+    uint gate, gate_stride, up, up_stride, y, y_stride, width, activation, work, work_stride;
+} push;
+layout(std430, binding = 0) readonly buffer Gate { float gate_at[]; };
+layout(std430, binding = 1) readonly buffer Up { float up_at[]; };
+layout(std430, binding = 2) writeonly buffer Y { float y_at[]; };
+layout(std430, binding = 3) writeonly buffer Work { uvec4 work[]; };
+
+#include "round.glsl"
 
 #define SILU 1u
 #define GELU_TANH 2u
@@ -44,6 +61,7 @@ float gelu_erf(float x)
 }
 
 layout(constant_id = 1) const uint ACTIVATION = 0u; // 0: what is pushed
+layout(constant_id = 2) const uint ROUNDS = 0u;
 
 float activate(float x)
 {
@@ -55,10 +73,27 @@ float activate(float x)
     return x > 0.0 ? x : 0.0;
 }
 
+shared float tile[8u * 33u]; // units of 32 values, apart by 33 so that no two begin in one bank
+
 void main()
 {
-    uint i = gl_GlobalInvocationID.x, token = gl_WorkGroupID.y;
-    if (i >= push.width) return;
-    y_at[push.y + token * push.y_stride + i] = times(activate(a_at[push.a + token * push.a_stride + i]),
-                                                     b_at[push.b + token * push.b_stride + i]);
+    uint lane = gl_LocalInvocationID.x, begin = gl_WorkGroupID.x * 256u, token = gl_WorkGroupID.y;
+
+    for (uint n = lane; n < 256u; n += LANES) {
+        uint i = begin + n;
+        float value = 0.0;
+        if (i < push.width) {
+            value = times(activate(gate_at[push.gate + token * push.gate_stride + i]),
+                          up_at[push.up + token * push.up_stride + i]);
+            y_at[push.y + token * push.y_stride + i] = value;
+        }
+        if (ROUNDS != 0u) tile[n + n / 32u] = value;
+    }
+    if (ROUNDS == 0u) return;
+    barrier();
+    if (lane < 8u && begin + 32u * lane < push.width) {
+        float value[32];
+        for (uint i = 0u; i < 32u; i++) value[i] = tile[33u * lane + i];
+        write_record(push.work + token * push.work_stride + (begin / 32u + lane) * 7u, value);
+    }
 }

@@ -1,0 +1,363 @@
+/* Joined steps: the same calls with a fence between them, where nothing can join, leave the same bytes
+ * everywhere; and steps do join where they should. */
+#include "provider_rig.h"
+
+#include <tenon/op/gated.h>
+#include <tenon/op/rmsnorm.h>
+#include <vulkan/vulkan_core.h>
+
+#define ROWS 40u  /* of the weight */
+#define TOKENS 3u /* at most */
+#define SPACE (96u * 1024u)
+#define WORDS (SPACE / 4u)
+
+typedef struct joins {
+    rig rig;
+    const tenon_rmsnorm_v1 *rmsnorm;
+    const tenon_gated_v1 *gated;
+    const tenon_graph_v1 *graph;
+    tenon_prepared *weight;
+    tenon_device_buffer *space; /* everything lies in it */
+    float before[WORDS], apart[WORDS], joined[WORDS];
+} joins;
+
+/* Rows of COLS floats, as words of the space. */
+typedef struct place {
+    uint32_t at, stride;
+} place;
+
+/* add a and b to sum; normalize `from` by w to y; multiply y to out. gated: y = silu(a) * b instead. more:
+ * rows that only the first of them makes. */
+typedef struct scene {
+    uint32_t tokens, gated, more;
+    place a, b, sum, from, w, y, out;
+} scene;
+
+static joins *set_up(void)
+{
+    joins *self = calloc(1, sizeof *self);
+
+    ck_assert_ptr_nonnull(self);
+    rig_load(&self->rig, 1);
+    self->rmsnorm = dlsym(self->rig.module, "rmsnorm_v1");
+    self->gated = dlsym(self->rig.module, "gated_v1");
+    self->graph = dlsym(self->rig.module, "graph_v1");
+    ck_assert(self->rmsnorm != NULL && self->gated != NULL && self->graph != NULL);
+    if (!rig_open_device(&self->rig)) {
+        free(self);
+        return NULL;
+    }
+    rig_fill(self->before, WORDS);
+    ck_assert_int_eq(rig_prepare(&self->rig, ROWS, 1, 0, 0, &self->weight), TENON_OK);
+    ck_assert_int_eq(
+        self->rig.memory->alloc(self->rig.device, SPACE, &self->space, &self->rig.error), TENON_OK);
+    return self;
+}
+
+static void tear_down(joins *self)
+{
+    self->rig.qmatmul->release(self->rig.device, self->weight);
+    self->rig.memory->free(self->rig.device, self->space);
+    rig_close(&self->rig);
+    free(self);
+}
+
+static tenon_view view_of(joins *self, place p, uint32_t tokens, uint32_t width)
+{
+    return (tenon_view){.buffer = self->space,
+                        .offset = UINT64_C(4) * p.at,
+                        .bytes = UINT64_C(4) * ((tokens - 1) * p.stride + width)};
+}
+
+static void wait_if(joins *self, int fenced)
+{
+    rig *on = &self->rig;
+    if (fenced) ck_assert_int_eq(on->memory->fence(on->device, on->queue, &on->error), TENON_OK);
+}
+
+static void check(joins *self, int32_t status)
+{
+    ck_assert_msg(status == TENON_OK, "%d: %s", status, self->rig.error.text);
+}
+
+static void make_calls(joins *self, const scene *s, int fenced)
+{
+    rig *on = &self->rig;
+    const uint32_t all = s->tokens + s->more;
+    const tenon_add_call add = {TENON_HEAD(tenon_add_call),
+                                .a = view_of(self, s->a, all, COLS),
+                                .b = view_of(self, s->b, all, COLS),
+                                .y = view_of(self, s->sum, all, COLS),
+                                .tokens = all,
+                                .width = COLS,
+                                .a_row_stride = s->a.stride * 4,
+                                .b_row_stride = s->b.stride * 4,
+                                .y_row_stride = s->sum.stride * 4};
+    const tenon_rmsnorm_call norm = {TENON_HEAD(tenon_rmsnorm_call),
+                                     .x = view_of(self, s->from, s->tokens, COLS),
+                                     .w = view_of(self, s->w, 1, COLS),
+                                     .y = view_of(self, s->y, s->tokens, COLS),
+                                     .tokens = s->tokens,
+                                     .groups = 1,
+                                     .width = COLS,
+                                     .x_row_stride = s->from.stride * 4,
+                                     .y_row_stride = s->y.stride * 4,
+                                     .eps = 1e-5f};
+    const tenon_gated_call gated = {TENON_HEAD(tenon_gated_call),
+                                    .gate = view_of(self, s->a, all, COLS),
+                                    .up = view_of(self, s->b, all, COLS),
+                                    .y = view_of(self, s->y, all, COLS),
+                                    .tokens = all,
+                                    .width = COLS,
+                                    .activation = TENON_ACT_SILU,
+                                    .gate_row_stride = s->a.stride * 4,
+                                    .up_row_stride = s->b.stride * 4,
+                                    .y_row_stride = s->y.stride * 4};
+    const tenon_qmatmul_call product = {
+        TENON_HEAD(tenon_qmatmul_call),
+        .x = view_of(self, s->y, s->tokens, COLS),
+        .tokens = s->tokens,
+        .x_row_stride = s->y.stride * 4,
+        .output_count = 1,
+        .outputs = {{self->weight, view_of(self, s->out, s->tokens, ROWS), s->out.stride * 4}}};
+
+    if (s->gated) {
+        check(self, self->gated->run(on->device, on->queue, &gated, &on->error));
+    } else {
+        check(self, on->add->run(on->device, on->queue, &add, &on->error));
+        wait_if(self, fenced);
+        check(self, self->rmsnorm->run(on->device, on->queue, &norm, &on->error));
+    }
+    wait_if(self, fenced);
+    check(self, on->qmatmul->run(on->device, on->queue, &product, &on->error));
+}
+
+/* Runs the calls over the bytes of before; how many dispatches they took. */
+static long run(joins *self, const scene *s, int fenced, int recorded, float *after)
+{
+    rig *on = &self->rig;
+    tenon_device_graph *graph = NULL;
+    long made;
+
+    check(self, on->memory->write(on->device, on->queue, self->space, 0, self->before, SPACE,
+                                  &on->error));
+    wait_if(self, 1);
+    made = atomic_load(&on->faults->dispatches);
+    if (recorded) check(self, self->graph->begin(on->device, on->queue, &on->error));
+    make_calls(self, s, fenced);
+    if (recorded) {
+        check(self, self->graph->end(on->device, on->queue, &graph, &on->error));
+        check(self, self->graph->launch(on->device, on->queue, graph, &on->error));
+    }
+    check(self, on->memory->read(on->device, on->queue, self->space, 0, after, SPACE, &on->error));
+    made = atomic_load(&on->faults->dispatches) - made;
+    self->graph->release(on->device, graph);
+    return made;
+}
+
+static void compare(joins *self, const scene *s, long wanted)
+{
+    long apart = run(self, s, 1, 0, self->apart), made;
+    int recorded;
+
+    ck_assert_int_eq(apart, s->gated ? 3 : 4);
+    for (recorded = 0; recorded < 2; recorded++) {
+        made = run(self, s, 0, recorded, self->joined);
+        ck_assert_msg(
+            memcmp(self->joined, self->apart, SPACE) == 0,
+            "other bytes: tokens %u gated %u recorded %d, %ld dispatches: a %u+%u b %u+%u "
+            "sum %u+%u from %u+%u w %u y %u+%u out %u+%u",
+            s->tokens, s->gated, recorded, made, s->a.at, s->a.stride, s->b.at, s->b.stride,
+            s->sum.at, s->sum.stride, s->from.at, s->from.stride, s->w.at, s->y.at, s->y.stride,
+            s->out.at, s->out.stride);
+        if (wanted != 0) ck_assert_int_eq(made, wanted);
+    }
+}
+
+/* What an engine does: everything apart, each step over the rows of the one before. */
+START_TEST(steps_join)
+{
+    const place a = {8, 64}, b = {1000, 70}, sum = {2001, 80}, w = {3003, 64}, y = {4005, 100},
+                out = {5000, 50};
+    joins *self = set_up();
+    scene s = {1, 0, 0, a, b, sum, sum, w, y, out};
+
+    if (self == NULL) return;
+    for (s.tokens = 1; s.tokens <= TOKENS; s.tokens++) compare(self, &s, 2);
+    s.gated = 1;
+    for (s.tokens = 1; s.tokens <= TOKENS; s.tokens++) compare(self, &s, 2);
+    tear_down(self);
+}
+END_TEST
+
+/* Rows that are not those of the step before: fewer, others, of another stride. */
+START_TEST(steps_stay_apart)
+{
+    const place a = {8, 64}, b = {1000, 70}, sum = {2001, 80}, w = {3003, 64}, y = {4005, 100},
+                out = {5000, 50};
+    joins *self = set_up();
+    scene s = {2, 0, 0, a, b, sum, sum, w, y, out};
+
+    if (self == NULL) return;
+    s.from.at += 80; /* the second row and one more */
+    compare(self, &s, 3);
+    s.from = (place){2001, 64};
+    compare(self, &s, 3);
+    s.from = sum;
+    s.w.at = 2001; /* the sum is its own weight: other workgroups write it */
+    compare(self, &s, 3);
+    s.w = w;
+    s.y = (place){8 + 64, 64}; /* y over rows of a that other workgroups read */
+    compare(self, &s, 3);
+    s.y = (place){8, 64}; /* y over a, row for row */
+    compare(self, &s, 2);
+    s.y = (place){8, 72}; /* the same for the first row, but not for the second */
+    compare(self, &s, 3);
+    s.y = (place){1001, 70}; /* y over b, but by a word apart */
+    compare(self, &s, 3);
+    s.y = y;
+    s.more = 1;
+    compare(self, &s, 3);
+    s.gated = 1;
+    compare(self, &s, 3);
+    tear_down(self);
+}
+END_TEST
+
+static uint32_t next(uint64_t *state)
+{
+    *state = *state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+    return (uint32_t)(*state >> 33);
+}
+
+static int meet(place p, place q, uint32_t p_words, uint32_t q_words)
+{
+    return p.at < q.at + q_words && q.at < p.at + p_words;
+}
+
+/* Anything over anything, as far as each call by itself is one (outputs beside inputs). */
+START_TEST(any_places)
+{
+    joins *self = set_up();
+    uint64_t state = 1;
+    uint32_t tries = 0, i;
+
+    if (self == NULL) return;
+    while (tries < 300) {
+        scene s = {.tokens = 1 + next(&state) % TOKENS, .gated = next(&state) % 4 == 0};
+        place *places[7] = {&s.a, &s.b, &s.sum, &s.from, &s.w, &s.y, &s.out};
+        uint32_t words;
+        for (i = 0; i < 7; i++)
+            *places[i] = (place){next(&state) % 12 * 64 + next(&state) % 2 * (next(&state) % 64),
+                                 COLS + next(&state) % 3 * 8};
+        if (next(&state) % 4 != 0) s.from = s.sum;
+        words = (s.tokens - 1) * (COLS + 16) + COLS;
+        if (s.gated ? meet(s.y, s.a, words, words) || meet(s.y, s.b, words, words)
+                    : meet(s.sum, s.a, words, words) || meet(s.sum, s.b, words, words) ||
+                          meet(s.y, s.from, words, words) || meet(s.y, s.w, words, COLS))
+            continue;
+        if (meet(s.out, s.y, words, words)) continue;
+        compare(self, &s, 0);
+        tries++;
+    }
+    tear_down(self);
+}
+END_TEST
+
+/* What comes next is no kernel: rows are copied as soon as they are made. */
+START_TEST(copied)
+{
+    const place a = {8, 64}, b = {1000, 64}, y = {4000, 64};
+    joins *self = set_up();
+    rig *on = &self->rig;
+    tenon_device_buffer *other = NULL;
+    tenon_add_call add;
+    uint32_t i;
+
+    if (self == NULL) return;
+    check(self, on->memory->alloc(on->device, COLS * 4, &other, &on->error));
+    check(self, on->memory->write(on->device, on->queue, self->space, 0, self->before, SPACE,
+                                  &on->error));
+    add = (tenon_add_call){TENON_HEAD(tenon_add_call),
+                           .a = view_of(self, a, 1, COLS),
+                           .b = view_of(self, b, 1, COLS),
+                           .y = view_of(self, y, 1, COLS),
+                           .tokens = 1,
+                           .width = COLS,
+                           .a_row_stride = COLS * 4,
+                           .b_row_stride = COLS * 4,
+                           .y_row_stride = COLS * 4};
+    check(self, on->add->run(on->device, on->queue, &add, &on->error));
+    check(self, on->memory->copy(on->device, on->queue, other, 0, self->space, 4 * y.at, COLS * 4,
+                                 &on->error));
+    check(self,
+          on->memory->read(on->device, on->queue, other, 0, self->joined, COLS * 4, &on->error));
+    for (i = 0; i < COLS; i++)
+        ck_assert(self->joined[i] == self->before[a.at + i] + self->before[b.at + i]);
+    on->memory->free(on->device, other);
+    tear_down(self);
+}
+END_TEST
+
+/* A call that would join fails: the step before it is made all the same. */
+START_TEST(a_failed_join)
+{
+    static const enum faulty_call calls[] = {
+        FAULTY_CreateComputePipelines, FAULTY_CreateDescriptorPool, FAULTY_AllocateDescriptorSets};
+    const place a = {8, 64}, b = {1000, 70}, y = {4005, 100}, out = {5000, 50};
+    joins *self = set_up();
+    const scene s = {1, 1, 0, a, b, {0}, {0}, {0}, y, out};
+    rig *on = &self->rig;
+    tenon_gated_call gated;
+    tenon_qmatmul_call product;
+
+    if (self == NULL) return;
+    (void)run(self, &s, 1, 0, self->apart);
+    check(self, on->memory->write(on->device, on->queue, self->space, 0, self->before, SPACE,
+                                  &on->error));
+    gated = (tenon_gated_call){TENON_HEAD(tenon_gated_call),
+                               .gate = view_of(self, a, 1, COLS),
+                               .up = view_of(self, b, 1, COLS),
+                               .y = view_of(self, y, 1, COLS),
+                               .tokens = 1,
+                               .width = COLS,
+                               .activation = TENON_ACT_SILU,
+                               .gate_row_stride = COLS * 4,
+                               .up_row_stride = COLS * 4,
+                               .y_row_stride = COLS * 4};
+    product = (tenon_qmatmul_call){
+        TENON_HEAD(tenon_qmatmul_call),
+        .x = view_of(self, y, 1, COLS),
+        .tokens = 1,
+        .x_row_stride = COLS * 4,
+        .output_count = 1,
+        .outputs = {{self->weight, view_of(self, out, 1, ROWS), ROWS * 4}}};
+    check(self, self->gated->run(on->device, on->queue, &gated, &on->error));
+    rig_fail(on, calls[_i], 1, VK_ERROR_OUT_OF_HOST_MEMORY);
+    (void)on->qmatmul->run(on->device, on->queue, &product, &on->error);
+    atomic_store(&on->faults->call[calls[_i]].after, 0);
+    check(self,
+          on->memory->read(on->device, on->queue, self->space, 0, self->joined, SPACE, &on->error));
+    ck_assert(memcmp(self->joined + y.at, self->apart + y.at, COLS * 4) == 0);
+    tear_down(self);
+}
+END_TEST
+
+static Suite *suite(void)
+{
+    Suite *made = suite_create("vulkan join");
+    TCase *tests = tcase_create("joins");
+    tcase_set_timeout(tests, 300);
+    tcase_add_test(tests, steps_join);
+    tcase_add_test(tests, steps_stay_apart);
+    tcase_add_test(tests, any_places);
+    tcase_add_test(tests, copied);
+    tcase_add_loop_test(tests, a_failed_join, 0, 3);
+    suite_add_tcase(made, tests);
+    return made;
+}
+
+int main(void)
+{
+    return runner_main(srunner_create(suite()));
+}
