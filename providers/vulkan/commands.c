@@ -535,6 +535,10 @@ static int32_t make_ready(tenon_device_queue *queue, const vulkan_dispatch *disp
         status = hold(queue, dispatch->spans[i].memory, error);
         if (status != TENON_OK) return status;
     }
+    for (i = 0; i < dispatch->other_count; i++) {
+        status = hold(queue, dispatch->others[i], error);
+        if (status != TENON_OK) return status;
+    }
     status = make_set(queue, pipeline, &out->set, error);
     if (status == TENON_OK && queue->graph != NULL && dispatch->reach != NULL)
         status = vulkan_graph_place(queue->graph, dispatch, &out->sizes, error);

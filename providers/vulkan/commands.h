@@ -109,12 +109,14 @@ typedef struct vulkan_reach {
 } vulkan_reach;
 
 /* One dispatch. A binding covers its span, whose offset is a multiple of VULKAN_ALIGNMENT; a texel
- * buffer covers all of its memory, so there the offset must be 0 and the rest be pushed. */
+ * buffer covers all of the memory's view instead, so there what begins elsewhere is pushed. */
 typedef struct vulkan_dispatch {
     const vulkan_pipeline *pipeline;
     const vulkan_span *spans;
     uint32_t span_count;
-    uint32_t beside; /* neither reads nor writes what the step before it writes */
+    uint32_t other_count;
+    vulkan_memory *const *others; /* memory that spans reach into beside their own */
+    uint32_t beside;              /* neither reads nor writes what the step before it writes */
     const void *push;
     uint32_t push_bytes;
     uint32_t groups[3];

@@ -183,28 +183,32 @@ typedef struct vulkan_stage_push {
 } vulkan_stage_push;
 
 /* GEMV_* and GEMM_*. Bindings: 0 codes (texel), 1 scales (texel), 2 work (texel), 3 y (written).
- * Constants: 1 storage, 2 scale kind, 3 minima (0 or 1), 4 block. Groups: x = ceil(rows / 64),
- * y = tokens (GEMV), ceil(tokens / VULKAN_GEMM_TOKENS) (GEMM). No row of y depends on which of the
- * two ran. GEMV takes any number of tokens too; GEMM pays from 2 tokens on. */
+ * Constants: 1 storage, 2 scale kind, 3 minima (0 or 1), 4 block. Groups: x = tiles of all weights,
+ * ceil(rows / 64) each; y = tokens (GEMV), ceil(tokens / VULKAN_GEMM_TOKENS) (GEMM). No row of y
+ * depends on which of the two ran. GEMV takes any number of tokens too; GEMM pays from 2 tokens on.
+ *
+ * One dispatch takes up to VULKAN_MOST_WEIGHTS weights (or parts of weights) that are packed alike, have as
+ * many inputs and meet the same x; rows of what is not there are 0, and come last. */
 #define VULKAN_GEMM_TOKENS 4u
+#define VULKAN_MOST_WEIGHTS 4u
 
 typedef struct vulkan_product_push {
-    uint32_t rows; /* of this part */
     uint32_t units;
     uint32_t tokens;
     uint32_t scales; /* vectors of scales a row */
     uint32_t work;   /* as in vulkan_stage_push */
     uint32_t work_stride;
-    uint32_t y;        /* word of y[0][first row of the part] */
-    uint32_t y_stride; /* words */
     uint32_t zero;
-    uint32_t cols;     /* GROUPS only */
-    uint32_t group;    /* GROUPS only: group_size */
-    uint32_t reserved; /* 0 */
+    uint32_t cols;  /* GROUPS only */
+    uint32_t group; /* GROUPS only: group_size */
     uint32_t table[4];
+    uint32_t codes_from[VULKAN_MOST_WEIGHTS];  /* vector of binding 0 where the codes begin */
+    uint32_t scales_from[VULKAN_MOST_WEIGHTS]; /* the same of binding 1 */
+    uint32_t rows[VULKAN_MOST_WEIGHTS];
+    uint32_t y[VULKAN_MOST_WEIGHTS]; /* word of y[0][first row] */
+    uint32_t y_stride[VULKAN_MOST_WEIGHTS];
 } vulkan_product_push;
-/* GROUPS_*: the same bindings and push struct; constants: 0 only. Groups: x = ceil(rows / 64),
- * y = tokens. */
+/* GROUPS_*: the same bindings and push struct; constants: 0 only. Groups: x as above, y = tokens. */
 
 /* Rows of a packed weight. Bindings: 0 codes, 1 scales, 2 ids (uint32), 3 y (written). Constants as
  * the products. Groups: x = ceil(units / 64), y = tokens. A weight in parts takes one dispatch a

@@ -12,6 +12,7 @@ typedef struct vulkan_block {
     struct vulkan_block *next;
     VkDeviceMemory handle;
     VkBuffer buffer;
+    VkBufferView view; /* all of it as texels, VK_NULL_HANDLE: nobody asked */
     uint8_t *mapped;
     uint64_t bytes;
     uint32_t place;
@@ -38,6 +39,8 @@ static void free_block(tenon_device *device, vulkan_block *block)
         next = range->after;
         free(range);
     }
+    if (block->view != VK_NULL_HANDLE)
+        device->api.DestroyBufferView(device->handle, block->view, NULL);
     /* Freeing memory unmaps it. */
     if (block->buffer != VK_NULL_HANDLE)
         device->api.DestroyBuffer(device->handle, block->buffer, NULL);
@@ -192,6 +195,7 @@ static vulkan_block *block_for(tenon_device *device, uint32_t place, uint64_t si
     vulkan_block *block;
 
     usual = vulkan_least(usual, device->gpu->heap_bytes / HEAP_PARTS);
+    usual = vulkan_least(usual, device->gpu->limits.maxTexelBufferElements * UINT64_C(16));
     usual = vulkan_least(usual, device->gpu->block_limit) / VULKAN_ALIGNMENT * VULKAN_ALIGNMENT;
     if (size <= usual / 2 && usual <= left) {
         block = make_block(device, place, usual, result);
@@ -255,6 +259,7 @@ int32_t vulkan_memory_make(tenon_device *device, uint32_t place, uint64_t bytes,
     if (range == NULL) return out_of_memory(device, size, left, result, scope, error);
     range->bytes = bytes;
     range->view = VK_NULL_HANDLE;
+    range->shares_view = 0;
     range->buffer = range->block->buffer;
     range->mapped = range->block->mapped == NULL ? NULL : range->block->mapped + range->offset;
     atomic_store(&range->users, 1);
@@ -264,21 +269,53 @@ int32_t vulkan_memory_make(tenon_device *device, uint32_t place, uint64_t bytes,
     return TENON_OK;
 }
 
+static int32_t make_view(tenon_device *device, VkBuffer buffer, uint64_t offset, uint64_t bytes,
+                         uint32_t scope, VkBufferView *out, tenon_error *error)
+{
+    const VkBufferViewCreateInfo wanted = {.sType = VK_STRUCTURE_TYPE_BUFFER_VIEW_CREATE_INFO,
+                                           .buffer = buffer,
+                                           .format = VK_FORMAT_R32G32B32A32_UINT,
+                                           .offset = offset,
+                                           .range = bytes};
+    VkResult result = device->api.CreateBufferView(device->handle, &wanted, NULL, out);
+
+    if (result == VK_SUCCESS) return TENON_OK;
+    *out = VK_NULL_HANDLE;
+    return vulkan_failed(device, result, "vkCreateBufferView", scope, error);
+}
+
 int32_t vulkan_memory_view(tenon_device *device, vulkan_memory *memory, uint32_t scope,
                            tenon_error *error)
 {
-    const VkBufferViewCreateInfo wanted = {.sType = VK_STRUCTURE_TYPE_BUFFER_VIEW_CREATE_INFO,
-                                           .buffer = memory->buffer,
-                                           .format = VK_FORMAT_R32G32B32A32_UINT,
-                                           .offset = memory->offset,
-                                           .range = memory->size};
-    VkResult result;
-
     if (memory->view != VK_NULL_HANDLE) return TENON_OK;
-    result = device->api.CreateBufferView(device->handle, &wanted, NULL, &memory->view);
-    if (result == VK_SUCCESS) return TENON_OK;
-    memory->view = VK_NULL_HANDLE;
-    return vulkan_failed(device, result, "vkCreateBufferView", scope, error);
+    return make_view(device, memory->buffer, memory->offset, memory->size, scope, &memory->view,
+                     error);
+}
+
+int32_t vulkan_memory_share_view(tenon_device *device, vulkan_memory *memory, uint32_t scope,
+                                 tenon_error *error)
+{
+    vulkan_block *block = memory->block;
+    int32_t status = TENON_OK;
+
+    vulkan_lock_take(&device->memory.lock);
+    if (block->view == VK_NULL_HANDLE)
+        status = make_view(device, block->buffer, 0, block->bytes, scope, &block->view, error);
+    memory->view = block->view;
+    memory->shares_view = 1;
+    vulkan_lock_give(&device->memory.lock);
+    return status;
+}
+
+int vulkan_span_cover(vulkan_span *all, vulkan_span more, uint64_t most)
+{
+    uint64_t a = all->memory->offset + all->offset, b = more.memory->offset + more.offset;
+    uint64_t end = a + all->bytes > b + more.bytes ? a + all->bytes : b + more.bytes;
+    vulkan_span first = a <= b ? *all : more;
+
+    if (all->memory->block != more.memory->block || end - vulkan_least(a, b) > most) return 0;
+    *all = (vulkan_span){first.memory, first.offset, end - vulkan_least(a, b)};
+    return 1;
 }
 
 void vulkan_memory_release(tenon_device *device, vulkan_memory *memory)
@@ -287,9 +324,10 @@ void vulkan_memory_release(tenon_device *device, vulkan_memory *memory)
     vulkan_block *block;
 
     if (memory == NULL || atomic_fetch_sub(&memory->users, 1) != 1) return;
-    if (memory->view != VK_NULL_HANDLE)
+    if (memory->view != VK_NULL_HANDLE && !memory->shares_view)
         device->api.DestroyBufferView(device->handle, memory->view, NULL);
     memory->view = VK_NULL_HANDLE;
+    memory->shares_view = 0;
     vulkan_lock_take(&pool->lock);
     block = memory->block;
     if (block->place == VULKAN_MAIN) pool->used -= memory->size;

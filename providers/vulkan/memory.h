@@ -23,7 +23,8 @@ typedef struct vulkan_memory {
     uint64_t offset, bytes; /* in the block; bytes as asked for */
     uint8_t *mapped;        /* its first byte for the host, NULL: not in reach */
     VkBuffer buffer;        /* the block's */
-    VkBufferView view;      /* all of it as texels, where vulkan_memory_view was asked */
+    VkBufferView view;      /* all of it as texels, where vulkan_memory_view was asked, or */
+    uint32_t shares_view;   /* all of the block, where vulkan_memory_share_view was */
     atomic_uint users;
     atomic_uint pinned;  /* users that are graphs: they use it when launched */
     atomic_ullong batch; /* the last batch that counted itself among the users */
@@ -71,6 +72,9 @@ int32_t vulkan_memory_make(tenon_device *device, uint32_t place, uint64_t bytes,
  * before it is used by anybody else. */
 int32_t vulkan_memory_view(tenon_device *device, vulkan_memory *memory, uint32_t scope,
                            tenon_error *error);
+/* Gives it the view of all of its block, so that one texel buffer reaches every range there. */
+int32_t vulkan_memory_share_view(tenon_device *device, vulkan_memory *memory, uint32_t scope,
+                                 tenon_error *error);
 /* One user less. NULL is allowed. [any thread] */
 void vulkan_memory_release(tenon_device *device, vulkan_memory *memory);
 
@@ -82,6 +86,15 @@ void vulkan_memory_abandon(tenon_device *device, vulkan_memory *memory);
 uint64_t vulkan_memory_available(tenon_device *device);
 /* Bytes of main memory in use. [any thread] */
 uint64_t vulkan_memory_used(tenon_device *device);
+
+/* Makes *all cover more, too: memory is then that of the first of both, and bytes may reach past it.
+ * 0, and as it was: they lie in different blocks, or it would have more than most bytes. */
+int vulkan_span_cover(vulkan_span *all, vulkan_span more, uint64_t most);
+/* Bytes from the start of `from`, which covers it, to that of span. */
+static inline uint64_t vulkan_span_distance(vulkan_span from, vulkan_span span)
+{
+    return span.memory->offset + span.offset - (from.memory->offset + from.offset);
+}
 
 static inline vulkan_span vulkan_whole(vulkan_memory *memory)
 {

@@ -166,42 +166,126 @@ static uint32_t kernel_of(const vulkan_plan *plan, uint64_t tokens)
     return a8 ? VULKAN_GEMM_A8 : VULKAN_GEMM_F32;
 }
 
-/* One part of the weight of one output, over count tokens from first on. */
-static int32_t record_part(product *self, uint32_t output, const vulkan_part *part, uint64_t first,
-                           uint64_t count, uint32_t beside, tenon_error *error)
+/* Parts of weights that one dispatch multiplies. */
+typedef struct bundle {
+    const vulkan_plan *plan; /* of the first of them */
+    uint32_t count;
+    const vulkan_part *parts[VULKAN_MOST_WEIGHTS];
+    vulkan_span y_spans[VULKAN_MOST_WEIGHTS];
+    uint32_t y[VULKAN_MOST_WEIGHTS], y_strides[VULKAN_MOST_WEIGHTS]; /* y: word of the y_span */
+    vulkan_span codes, scales, ys;                                   /* that cover all of them */
+    uint64_t tiles;
+} bundle;
+
+static uint64_t tiles_of(const vulkan_part *part)
 {
+    return (part->rows + VULKAN_TILE_ROWS - 1) / VULKAN_TILE_ROWS;
+}
+
+/* Are both packed so that one kernel with one set of constants reads them? */
+static int packed_alike(const vulkan_plan *a, const vulkan_plan *b)
+{
+    return a->arith == b->arith && a->storage == b->storage && a->scale_kind == b->scale_kind &&
+           a->minima == b->minima && a->block == b->block && a->grouped == b->grouped &&
+           a->zero == b->zero && a->table == b->table && a->scale_vectors == b->scale_vectors &&
+           (!a->grouped || a->group_size == b->group_size);
+}
+
+/* One part of the weight of one output, over count tokens from first on. 0: it needs a dispatch of its
+ * own. */
+static int add_part(product *self, bundle *to, uint32_t output, const vulkan_part *part,
+                    uint64_t first, uint64_t count)
+{
+    const vulkan_gpu *gpu = self->job.queue->device->gpu;
     const vulkan_plan *plan = &weight_of(self->call, output)->plan;
-    const staged *from = staged_of(self, plan->arith);
-    uint32_t kernel = kernel_of(plan, count), options[VULKAN_MOST_CONSTANTS - 1] = {0};
-    int blocks = kernel == VULKAN_GEMM_A8 || kernel == VULKAN_GEMM_F32;
-    vulkan_product_push push = {.rows = (uint32_t)part->rows,
-                                .units = (uint32_t)self->units,
-                                .tokens = (uint32_t)count,
-                                .scales = plan->scale_vectors,
-                                .work = from->work,
-                                .work_stride = from->vectors,
-                                .y_stride = vulkan_stride(&self->y[output]),
-                                .zero = plan->zero,
-                                .cols = (uint32_t)plan->cols,
-                                .group = plan->grouped ? (uint32_t)plan->group_size : 0};
-    vulkan_span spans[4] = {vulkan_whole(part->codes),
-                            vulkan_whole(part->scales != NULL ? part->scales : part->codes),
-                            from->span};
-    vulkan_dispatch dispatch = {
-        .spans = spans,
-        .span_count = 4,
-        .beside = beside,
-        .push = &push,
-        .push_bytes = sizeof push,
-        .groups = {
-            (uint32_t)((part->rows + VULKAN_TILE_ROWS - 1) / VULKAN_TILE_ROWS),
-            (uint32_t)(blocks ? (count + VULKAN_GEMM_TOKENS - 1) / VULKAN_GEMM_TOKENS : count), 1}};
+    const int texels = self->job.queue->device->flavour == VULKAN_TEXEL;
+    const uint64_t most = texels ? TENON_UNKNOWN : gpu->range_limit; /* of codes and scales */
+    const uint32_t i = to->count;
+    bundle more = *to;
+    vulkan_span codes = vulkan_whole(part->codes), scales;
+
+    scales = part->scales != NULL ? vulkan_whole(part->scales) : codes;
+    more.parts[i] = part;
+    more.y_spans[i] = vulkan_bind(&self->y[output], first, count, &more.y[i]);
+    more.y[i] += (uint32_t)part->first_row;
+    more.y_strides[i] = vulkan_stride(&self->y[output]);
+    more.tiles += tiles_of(part);
+    more.count++;
+    if (i == 0) {
+        more.plan = plan;
+        more.codes = codes;
+        more.scales = scales;
+        more.ys = more.y_spans[0];
+    } else if (!packed_alike(to->plan, plan) ||
+               more.tiles > gpu->limits.maxComputeWorkGroupCount[0] ||
+               !vulkan_span_cover(&more.codes, codes, most) ||
+               !vulkan_span_cover(&more.scales, scales, most) ||
+               !vulkan_span_cover(&more.ys, more.y_spans[i], gpu->range_limit)) {
+        return 0;
+    }
+    *to = more;
+    return 1;
+}
+
+/* Vector of the binding that covers memory where it begins. */
+static uint32_t vector_of(const product *self, vulkan_span all, vulkan_memory *memory)
+{
+    if (self->job.queue->device->flavour == VULKAN_TEXEL) /* the binding is all of the block */
+        return (uint32_t)(memory->offset / 16);
+    return (uint32_t)(vulkan_span_distance(all, vulkan_whole(memory)) / 16);
+}
+
+/* Multiplies what is in the bundle with count tokens, and empties it. */
+static int32_t record_bundle(product *self, bundle *from, uint64_t count, uint32_t *beside,
+                             tenon_error *error)
+{
+    const vulkan_plan *plan = from->plan;
+    const staged *x;
+    vulkan_memory *others[3 * VULKAN_MOST_WEIGHTS];
+    uint32_t kernel, options[VULKAN_MOST_CONSTANTS - 1] = {0}, i, n = 0;
+    vulkan_product_push push = {.units = (uint32_t)self->units, .tokens = (uint32_t)count};
+    vulkan_span spans[4];
+    vulkan_dispatch dispatch = {.spans = spans,
+                                .span_count = 4,
+                                .others = others,
+                                .beside = *beside,
+                                .push = &push,
+                                .push_bytes = sizeof push,
+                                .groups = {(uint32_t)from->tiles, (uint32_t)count, 1}};
     int32_t status;
 
-    spans[3] = vulkan_bind(&self->y[output], first, count, &push.y);
-    push.y += (uint32_t)part->first_row;
+    if (from->count == 0) return TENON_OK;
+    kernel = kernel_of(plan, count);
+    if (kernel == VULKAN_GEMM_A8 || kernel == VULKAN_GEMM_F32)
+        dispatch.groups[1] = (uint32_t)((count + VULKAN_GEMM_TOKENS - 1) / VULKAN_GEMM_TOKENS);
+    x = staged_of(self, plan->arith);
+    push.scales = plan->scale_vectors;
+    push.work = x->work;
+    push.work_stride = x->vectors;
+    push.zero = plan->zero;
+    push.cols = (uint32_t)plan->cols;
+    push.group = plan->grouped ? (uint32_t)plan->group_size : 0;
     vulkan_plan_table(plan, push.table);
+    spans[0] = from->codes;
+    spans[1] = from->scales;
+    spans[2] = x->span;
+    spans[3] = from->ys;
+    for (i = 0; i < from->count; i++) {
+        const vulkan_part *part = from->parts[i];
+        vulkan_memory *scales = part->scales != NULL ? part->scales : part->codes;
+        push.codes_from[i] = vector_of(self, from->codes, part->codes);
+        push.scales_from[i] = vector_of(self, from->scales, scales);
+        push.rows[i] = (uint32_t)part->rows;
+        push.y[i] = from->y[i] + (uint32_t)(vulkan_span_distance(from->ys, from->y_spans[i]) / 4);
+        push.y_stride[i] = from->y_strides[i];
+        others[n++] = part->codes;
+        others[n++] = scales;
+        others[n++] = from->y_spans[i].memory;
+    }
+    dispatch.other_count = n;
     if (!plan->grouped) vulkan_plan_options(plan, options);
+    *from = (bundle){.count = 0};
+    *beside = 1;
     status = vulkan_pipeline_get(self->job.queue->device, kernel, options, &dispatch.pipeline,
                                  error);
     return status == TENON_OK ? vulkan_record(self->job.queue, &dispatch, error) : status;
@@ -213,6 +297,7 @@ static int32_t record_tokens(product *self, uint64_t first, uint64_t count, teno
     const tenon_qmatmul_call *call = self->call;
     int32_t status = TENON_OK;
     uint32_t i, beside = 0, recorded = 0;
+    bundle parts = {.count = 0};
     uint64_t part;
 
     self->a8.made = self->f32.made = 0;
@@ -223,10 +308,15 @@ static int32_t record_tokens(product *self, uint64_t first, uint64_t count, teno
     }
     for (i = 0; i < call->output_count && status == TENON_OK; i++) {
         const tenon_prepared *weight = weight_of(call, i);
-        for (part = 0; part < weight->plan.parts && status == TENON_OK; part++, beside = 1)
-            status = record_part(self, i, &weight->parts[part], first, count, beside, error);
+        for (part = 0; part < weight->plan.parts && status == TENON_OK; part++) {
+            if (parts.count < VULKAN_MOST_WEIGHTS &&
+                add_part(self, &parts, i, &weight->parts[part], first, count))
+                continue;
+            status = record_bundle(self, &parts, count, &beside, error);
+            (void)add_part(self, &parts, i, &weight->parts[part], first, count);
+        }
     }
-    return status;
+    return status == TENON_OK ? record_bundle(self, &parts, count, &beside, error) : status;
 }
 
 static int32_t run(product *self, tenon_device_queue *queue, tenon_error *error)

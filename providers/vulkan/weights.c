@@ -145,7 +145,7 @@ static int32_t make_array(tenon_device *device, uint64_t bytes, vulkan_memory **
     if (bytes == 0) return TENON_OK;
     status = vulkan_memory_make(device, VULKAN_MAIN, bytes, TENON_SCOPE_WEIGHT, out, error);
     if (status == TENON_OK && device->flavour == VULKAN_TEXEL)
-        status = vulkan_memory_view(device, *out, TENON_SCOPE_WEIGHT, error);
+        status = vulkan_memory_share_view(device, *out, TENON_SCOPE_WEIGHT, error);
     return status;
 }
 

@@ -184,6 +184,19 @@ static VkResult VKAPI_CALL faulty_EndCommandBuffer(VkCommandBuffer commands)
     return REAL(EndCommandBuffer)(commands);
 }
 
+static void VKAPI_CALL faulty_UpdateDescriptorSets(VkDevice on, uint32_t n,
+                                                   const VkWriteDescriptorSet *writes,
+                                                   uint32_t copies, const VkCopyDescriptorSet *from)
+{
+    uint32_t i;
+    for (i = 0; i < n; i++)
+        if (control.storage_range != 0 && writes[i].pBufferInfo != NULL &&
+            writes[i].descriptorType == VK_DESCRIPTOR_TYPE_STORAGE_BUFFER &&
+            writes[i].pBufferInfo->range > control.storage_range)
+            atomic_fetch_add(&control.too_long, 1);
+    REAL(UpdateDescriptorSets)(on, n, writes, copies, from);
+}
+
 static void VKAPI_CALL faulty_CmdDispatch(VkCommandBuffer commands, uint32_t x, uint32_t y,
                                           uint32_t z)
 {
@@ -355,6 +368,7 @@ static PFN_vkVoidFunction mine(const char *name)
     if (strcmp(name, "vk" #function) == 0) return (PFN_vkVoidFunction)faulty_##function;
     FAULTY_CALLS(MINE)
     MINE(CmdDispatch)
+    MINE(UpdateDescriptorSets)
     MINE(DestroyInstance)
     MINE(DestroyDevice)
     MINE(GetDeviceProcAddr)

@@ -50,6 +50,7 @@ typedef struct faulty_control {
     } call[FAULTY_CALL_COUNT];
     atomic_long alive;        /* objects created and not destroyed */
     atomic_long dispatches;   /* recorded so far */
+    atomic_long too_long;     /* bindings above storage_range */
     atomic_long cache_bytes;  /* that the last pipeline cache was made with */
     uint32_t family_count;    /* 0: as they are; else these, of which the last one computes */
     uint32_t family_computes; /* 0: none of them does */

@@ -67,21 +67,31 @@ static void run_product(const weight_case *weight, const rig_buffer *codes,
     const rig_buffer *stage_buffers[2] = {&xs, &work};
     const rig_buffer *buffers[4] = {codes, scales, &work, &ys};
     vulkan_stage_push stage = {2, x_stride, p->cols, p->units, 7, work_stride};
-    vulkan_product_push push = {.rows = p->rows,
-                                .units = p->units,
+    vulkan_product_push push = {.units = p->units,
                                 .tokens = how->tokens,
                                 .scales = p->scales,
                                 .work = 7,
                                 .work_stride = work_stride,
-                                .y = 9,
-                                .y_stride = y_stride,
                                 .zero = p->zero,
                                 .cols = p->cols,
                                 .group = p->group,
                                 .table = {p->table[0], p->table[1], p->table[2], p->table[3]}};
     const rig_kernel *kernel;
-    uint32_t i, groups = (p->rows + 63) / 64;
+    uint32_t i, tile, groups = (p->rows + 63) / 64;
+    static uint32_t turn;
 
+    /* In every other turn as several weights of a tile each, and one of all the others. */
+    for (i = tile = 0; i < VULKAN_MOST_WEIGHTS && tile < groups; i++) {
+        uint32_t tiles = turn % 2 == 0 || i + 1 == VULKAN_MOST_WEIGHTS ? groups - tile : 1;
+        uint32_t left = p->rows - tile * 64;
+        push.codes_from[i] = tile * (uint32_t)(p->code_words / 4 / groups);
+        push.scales_from[i] = tile * p->scales * 64;
+        push.rows[i] = tiles * 64 < left ? tiles * 64 : left;
+        push.y[i] = 9 + tile * 64;
+        push.y_stride[i] = y_stride;
+        tile += tiles;
+    }
+    turn++;
     for (i = 0; i < y_stride * how->tokens + 9; i++) ((uint32_t *)ys.at)[i] = KERNEL_POISON;
     kernel = rig_kernel_get(&device, a8 ? VULKAN_ROUND : VULKAN_STAGE, how->flavour, how->math,
                             constants);

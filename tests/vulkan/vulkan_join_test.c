@@ -33,12 +33,14 @@ typedef struct scene {
     place a, b, sum, from, w, y, out;
 } scene;
 
-static joins *set_up(void)
+/* type: 0, or what VkPhysicalDeviceType the device is passed off as, and 1. */
+static joins *set_up_as(uint32_t type)
 {
     joins *self = calloc(1, sizeof *self);
 
     ck_assert_ptr_nonnull(self);
     rig_load(&self->rig, 1);
+    self->rig.faults->device_type = type;
     self->rmsnorm = dlsym(self->rig.module, "rmsnorm_v1");
     self->gated = dlsym(self->rig.module, "gated_v1");
     self->graph = dlsym(self->rig.module, "graph_v1");
@@ -52,6 +54,11 @@ static joins *set_up(void)
     ck_assert_int_eq(
         self->rig.memory->alloc(self->rig.device, SPACE, &self->space, &self->rig.error), TENON_OK);
     return self;
+}
+
+static joins *set_up(void)
+{
+    return set_up_as(0);
 }
 
 static void tear_down(joins *self)
@@ -299,6 +306,127 @@ START_TEST(copied)
 }
 END_TEST
 
+/* The outputs of one call, in one dispatch behind that which makes x ready; the values are those of
+ * calls of their own. Outputs in another buffer, far from the rest, as well. */
+START_TEST(outputs_of_one_call)
+{
+    static const uint32_t rows[TENON_QMATMUL_MAX_OUTPUTS] = {40, 130, 64, 200};
+    static const uint32_t at[TENON_QMATMUL_MAX_OUTPUTS] = {9000, 1000, 16000, 5000};
+    const place x = {8, COLS};
+    tenon_prepared *weights[TENON_QMATMUL_MAX_OUTPUTS];
+    joins *self = set_up_as(_i < 5 ? 0 : VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU + 1);
+    rig *on = &self->rig;
+    tenon_device_buffer *far = NULL;
+    float apart[220 * TOKENS], whole[220 * TOKENS];
+    uint32_t i, outputs, tokens;
+    long made;
+
+    if (self == NULL) return;
+    check(self, on->memory->alloc(on->device, UINT64_C(70) << 20, &far, &on->error));
+    for (i = 0; i < TENON_QMATMUL_MAX_OUTPUTS; i++)
+        ck_assert_int_eq(rig_prepare(on, rows[i], i + 2, 0, 0, &weights[i]), TENON_OK);
+    check(self, on->memory->write(on->device, on->queue, self->space, 0, self->before, SPACE,
+                                  &on->error));
+    for (tokens = 1; tokens <= TOKENS; tokens++)
+        for (outputs = 1; outputs <= TENON_QMATMUL_MAX_OUTPUTS; outputs++) {
+            tenon_qmatmul_call call = {TENON_HEAD(tenon_qmatmul_call),
+                                       .x = view_of(self, x, tokens, COLS), .tokens = tokens,
+                                       .x_row_stride = x.stride * 4, .output_count = outputs};
+            for (i = 0; i < outputs; i++) {
+                const place y = {at[i], rows[i] + i};
+                call.outputs[i] = (tenon_output){weights[i], view_of(self, y, tokens, rows[i]),
+                                                 y.stride * 4};
+                if ((int)i == _i % 5 - 1) call.outputs[i].y.buffer = far;
+            }
+            check(self, on->memory->fence(on->device, on->queue, &on->error));
+            made = atomic_load(&on->faults->dispatches);
+            check(self, on->qmatmul->run(on->device, on->queue, &call, &on->error));
+            check(self, on->memory->fence(on->device, on->queue, &on->error));
+            made = atomic_load(&on->faults->dispatches) - made;
+            if (_i % 5 == 0) ck_assert_int_eq(made, 2);
+            for (i = 0; i < outputs; i++) {
+                const uint64_t bytes = call.outputs[i].y.bytes, offset = call.outputs[i].y.offset;
+                tenon_qmatmul_call one = call;
+                memset(one.outputs, 0, sizeof one.outputs);
+                one.output_count = 1;
+                one.outputs[0] = call.outputs[i];
+                one.outputs[0].y.buffer = self->space;
+                one.outputs[0].y.offset = 4 * 20000;
+                check(self, on->memory->read(on->device, on->queue, call.outputs[i].y.buffer,
+                                             offset, whole, bytes, &on->error));
+                check(self, on->memory->write(on->device, on->queue, self->space, 4 * 20000, whole,
+                                              bytes, &on->error));
+                check(self, on->qmatmul->run(on->device, on->queue, &one, &on->error));
+                check(self, on->memory->read(on->device, on->queue, self->space, 4 * 20000, apart,
+                                             bytes, &on->error));
+                ck_assert_msg(memcmp(apart, whole, bytes) == 0, "output %u of %u", i, outputs);
+            }
+        }
+    for (i = 0; i < TENON_QMATMUL_MAX_OUTPUTS; i++) on->qmatmul->release(on->device, weights[i]);
+    on->memory->free(on->device, far);
+    tear_down(self);
+}
+END_TEST
+
+/* Weights that one kernel reads, but not with the same zero: nibbles of 4 and of 2 bits. */
+START_TEST(formats_of_one_call)
+{
+    static const uint32_t formats[3] = {TENON_FORMAT_INT4_ROW, TENON_FORMAT_INT2_ROW,
+                                        TENON_FORMAT_INT4_ROW};
+    static uint8_t bytes[ROWS * COLS];
+    static float scales[ROWS], apart[ROWS], whole[ROWS];
+    const place x = {8, COLS};
+    tenon_qmatmul_call call = {TENON_HEAD(tenon_qmatmul_call), .tokens = 1,
+                               .x_row_stride = COLS * 4, .output_count = 3};
+    joins *self = set_up();
+    rig *on = &self->rig;
+    tenon_prepared *weights[3];
+    uint32_t i;
+
+    if (self == NULL) return;
+    for (i = 0; i < sizeof bytes; i++) bytes[i] = (uint8_t)(i * 89 + i / 7);
+    for (i = 0; i < ROWS; i++) scales[i] = 0.5f + (float)i;
+    for (i = 0; i < 3; i++) {
+        const tenon_weight_desc desc = {
+            TENON_HEAD(tenon_weight_desc),
+            .format = formats[i],
+            .rows = ROWS,
+            .cols = COLS,
+            .arith = TENON_CLASS_A8,
+            .layout = formats[i] == TENON_FORMAT_INT4_ROW ? TENON_LAYOUT_PAIR : 0};
+        tenon_weight_data data = {TENON_HEAD(tenon_weight_data), .weights = bytes, .scales = scales,
+                                  .lifetime = TENON_LIFETIME_COPY};
+        uint32_t reason;
+        ck_assert_int_eq(
+            tenon_weight_bytes(&desc, &data.weights_bytes, &data.scales_bytes, &reason), TENON_OK);
+        ck_assert_uint_le(data.weights_bytes, sizeof bytes);
+        check(self, on->qmatmul->prepare(on->device, &desc, &data, &weights[i], &on->error));
+    }
+    check(self, on->memory->write(on->device, on->queue, self->space, 0, self->before, SPACE,
+                                  &on->error));
+    call.x = view_of(self, x, 1, COLS);
+    for (i = 0; i < 3; i++) {
+        const place y = {1000 * (i + 1), ROWS};
+        call.outputs[i] = (tenon_output){weights[i], view_of(self, y, 1, ROWS), ROWS * 4};
+    }
+    check(self, on->qmatmul->run(on->device, on->queue, &call, &on->error));
+    for (i = 0; i < 3; i++) {
+        tenon_qmatmul_call one = call;
+        check(self, on->memory->read(on->device, on->queue, self->space, 4000 * (i + 1), whole,
+                                     sizeof whole, &on->error));
+        memset(one.outputs, 0, sizeof one.outputs);
+        one.output_count = 1;
+        one.outputs[0] = call.outputs[i];
+        check(self, on->qmatmul->run(on->device, on->queue, &one, &on->error));
+        check(self, on->memory->read(on->device, on->queue, self->space, 4000 * (i + 1), apart,
+                                     sizeof apart, &on->error));
+        ck_assert_msg(memcmp(whole, apart, sizeof whole) == 0, "output %u", i);
+    }
+    for (i = 0; i < 3; i++) on->qmatmul->release(on->device, weights[i]);
+    tear_down(self);
+}
+END_TEST
+
 /* A call that would join fails: the step before it is made all the same. */
 START_TEST(a_failed_join)
 {
@@ -352,6 +480,8 @@ static Suite *suite(void)
     tcase_add_test(tests, steps_stay_apart);
     tcase_add_test(tests, any_places);
     tcase_add_test(tests, copied);
+    tcase_add_test(tests, formats_of_one_call);
+    tcase_add_loop_test(tests, outputs_of_one_call, 0, 10);
     tcase_add_loop_test(tests, a_failed_join, 0, 3);
     suite_add_tcase(made, tests);
     return made;

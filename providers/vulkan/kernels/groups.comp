@@ -55,14 +55,14 @@ float block_sum(uint codes, uint record, uint i, uint end)
 
 void main()
 {
-    uint tile = gl_WorkGroupID.x, token = gl_WorkGroupID.y;
+    uint tile = choose_weight(), token = gl_WorkGroupID.y;
     uint record = push.work + token * push.work_stride;
     if (gl_LocalInvocationID.y != 0u) return;
     for (uint r = 0u; r < ROWS; r++) {
         uint lane = lane_of(r), row = tile * 64u + lane, first = 0u;
         uint codes = tile * push.units * 64u + lane;
         precise float y = 0.0;
-        if (row >= push.rows) continue;
+        if (row >= rows) continue;
         while (first < push.cols) {
             uint length = push.group <= 256u ? 256u / push.group * push.group
                                              : min(256u, push.group - first % push.group);
@@ -81,6 +81,6 @@ void main()
             y = y + a;
             first = end;
         }
-        y_at[push.y + token * push.y_stride + row] = y;
+        y_at[y_from + token * y_stride + row] = y;
     }
 }

@@ -37,12 +37,12 @@ uint table_bytes(uint word)
 
 void main()
 {
-    uint tile = gl_WorkGroupID.x, token0 = gl_WorkGroupID.y * TOKENS;
+    uint tile = choose_weight(), token0 = gl_WorkGroupID.y * TOKENS;
     uint vectors = vectors_of_unit(), segments = (push.units + 7u) / 8u;
     uint rounds = (segments + SLICES - 1u) / SLICES;
     precise float y[ROWS * TOKENS];
 
-    if (tile * 64u >= push.rows) return;
+    if (tile * 64u >= rows) return;
     [[unroll]] for (uint n = 0u; n < ROWS * TOKENS; n++) y[n] = 0.0;
     for (uint round = 0u; round < rounds; round++) {
         uint segment = round * SLICES + gl_LocalInvocationID.y;
@@ -131,7 +131,7 @@ void main()
     [[unroll]] for (uint r = 0u; r < ROWS; r++) {
         uint row = tile * 64u + lane_of(r);
         [[unroll]] for (uint s = 0u; s < TOKENS; s++)
-            if (row < push.rows && token0 + s < push.tokens)
-                y_at[push.y + (token0 + s) * push.y_stride + row] = y[r * TOKENS + s];
+            if (row < rows && token0 + s < push.tokens)
+                y_at[y_from + (token0 + s) * y_stride + row] = y[r * TOKENS + s];
     }
 }
