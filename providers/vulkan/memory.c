@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "device.h"
+#include "import.h"
 
 #define BLOCK_BYTES (UINT64_C(64) << 20)
 #define STAGING_BLOCK_BYTES (UINT64_C(8) << 20)
@@ -290,8 +290,12 @@ void vulkan_memory_release(tenon_device *device, vulkan_memory *memory)
     if (memory->view != VK_NULL_HANDLE)
         device->api.DestroyBufferView(device->handle, memory->view, NULL);
     memory->view = VK_NULL_HANDLE;
-    vulkan_lock_take(&pool->lock);
     block = memory->block;
+    if (block == NULL) {
+        vulkan_import_free(device, memory);
+        return;
+    }
+    vulkan_lock_take(&pool->lock);
     if (block->place == VULKAN_MAIN) pool->used -= memory->size;
     if (memory->limbo) atomic_fetch_sub(&pool->limbo, memory->size);
     memory->limbo = 0;
