@@ -20,6 +20,7 @@
     X(GetPhysicalDeviceMemoryProperties2) \
     X(GetPhysicalDeviceQueueFamilyProperties2) \
     X(GetPhysicalDeviceProperties) \
+    X(GetPhysicalDeviceExternalBufferProperties) \
     X(EnumerateDeviceExtensionProperties) \
     X(CreateDevice) \
     X(GetDeviceProcAddr)

@@ -97,12 +97,12 @@ int32_t TENON_CALL vulkan_cache_append(tenon_device *device, tenon_device_queue 
     const vulkan_rows *const views[2] = {&k, &v};
     tenon_device_cache *cache;
     uint64_t width, first, count, most = 0;
-    vulkan_job job;
+    vulkan_job job = {0};
 
     if (status != TENON_OK) return status;
     cache = call->cache;
     width = cache->desc.kv_heads * cache->desc.head_size;
-    status = vulkan_job_begin(&job, queue, error);
+    status = vulkan_job_begin(&job, queue, 0, error);
     if (status == TENON_OK)
         status = vulkan_job_input(&job, &call->k, call->k_row_stride, call->tokens, width, &k,
                                   error);
@@ -119,7 +119,7 @@ int32_t TENON_CALL vulkan_cache_append(tenon_device *device, tenon_device_queue 
     if (status == TENON_OK && queue->graph != NULL)
         status = vulkan_graph_append(queue->graph, cache, call->tokens, error);
     if (status == TENON_OK)
-        status = vulkan_job_end(&job, error);
+        status = vulkan_job_end(&job, status, error);
     else if (first > 0) /* some of it is recorded: the length as it was */
         (void)record_length(queue, cache, cache->length, 0, NULL);
     if (status == TENON_OK && queue->graph == NULL) cache->length += call->tokens;
@@ -258,13 +258,13 @@ int32_t TENON_CALL vulkan_attention_run(tenon_device *device, tenon_device_queue
     const vulkan_rows *const views[2] = {&q, &y};
     uint64_t width, first, count, most = 0, limit, token_bytes;
     vulkan_span work = {NULL, 0, 0};
-    vulkan_job job;
+    vulkan_job job = {0};
 
     if (status != TENON_OK) return status;
     width = call->heads * ((const tenon_device_cache *)call->cache)->desc.head_size;
     limit = vulkan_least(tokens_by_work(device, call, &token_bytes),
                          device->gpu->limits.maxComputeWorkGroupCount[2]);
-    status = vulkan_job_begin(&job, queue, error);
+    status = vulkan_job_begin(&job, queue, call->y.buffer == NULL, error);
     if (status == TENON_OK)
         status = vulkan_job_input(&job, &call->q, call->q_row_stride, call->tokens, width, &q,
                                   error);
@@ -281,7 +281,7 @@ int32_t TENON_CALL vulkan_attention_run(tenon_device *device, tenon_device_queue
     }
     if (status == TENON_OK && queue->graph != NULL)
         status = vulkan_graph_attend(queue->graph, call->cache, call->tokens, error);
-    return status == TENON_OK ? vulkan_job_end(&job, error) : status;
+    return vulkan_job_end(&job, status, error);
 }
 
 /* ------------------------------------------------------------------------- truncate and evict */

@@ -1,4 +1,5 @@
 /* memory_v1: buffers of the host on a device. */
+#include "import.h"
 #include "request.h"
 
 #include <stdlib.h>
@@ -129,7 +130,7 @@ int32_t TENON_CALL vulkan_buffer_read(tenon_device *device, tenon_device_queue *
                                       const tenon_device_buffer *buffer, uint64_t offset, void *to,
                                       uint64_t bytes, tenon_error *error)
 {
-    vulkan_span from = {NULL, 0, 0}, part;
+    vulkan_span from = {NULL, 0, 0}, part = {NULL, 0, 0};
     uint8_t *target = to;
     uint64_t done;
     int32_t status = check(device, queue, buffer, offset, bytes, &from, error);
@@ -140,6 +141,12 @@ int32_t TENON_CALL vulkan_buffer_read(tenon_device *device, tenon_device_queue *
         status = vulkan_queue_finish(queue, error);
         if (status == TENON_OK && bytes != 0)
             memcpy(to, from.memory->mapped + offset, (size_t)bytes);
+        return status;
+    }
+    if (vulkan_import_pays(device, bytes)) status = vulkan_import(device, to, bytes, &part, error);
+    if (part.memory != NULL) {
+        status = vulkan_import_fill(queue, &part, &from, 1, error);
+        vulkan_memory_release(device, part.memory);
         return status;
     }
     for (done = 0; done < bytes && status == TENON_OK; done += part.bytes) {

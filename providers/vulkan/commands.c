@@ -1,5 +1,6 @@
 /* Recording, submitting and waiting: commands.h. */
 #include "graph.h"
+#include "import.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -341,6 +342,20 @@ int32_t vulkan_queue_finish(tenon_device_queue *queue, tenon_error *error)
     return status == TENON_OK ? wait_all(queue, error) : status;
 }
 
+void vulkan_queue_drain(tenon_device_queue *queue)
+{
+    tenon_device *device = queue->device;
+    tenon_error ignored = {TENON_HEAD(tenon_error), .status = TENON_OK};
+    int32_t status = TENON_OK;
+
+    if (queue->recording != NULL) status = submit(queue, NULL, &ignored);
+    if (wait_all(queue, &ignored) == TENON_OK && status == TENON_OK) return;
+    vulkan_lock_take(&device->queue_lock);
+    (void)device->api.DeviceWaitIdle(device->handle); /* a lost device is idle too */
+    vulkan_lock_give(&device->queue_lock);
+    retire_done(queue);
+}
+
 int32_t vulkan_queue_launch(tenon_device_queue *queue, tenon_device_graph *graph,
                             tenon_error *error)
 {
@@ -654,19 +669,40 @@ int32_t vulkan_record_copy(tenon_device_queue *queue, vulkan_span to, vulkan_spa
 
 /* ------------------------------------------------------------------------------------ uploads */
 
+/* The device itself reads the caller's memory. */
+static int32_t upload_import(tenon_device_queue *queue, vulkan_span to, vulkan_span from,
+                             tenon_error *error)
+{
+    int32_t status = vulkan_call_begin(queue, error);
+
+    if (status != TENON_OK) return status;
+    status = vulkan_record_copy(queue, to, from, error);
+    if (status == TENON_OK) status = vulkan_call_end(queue, 1, error);
+    if (status != TENON_OK) vulkan_queue_drain(queue);
+    return status;
+}
+
 int32_t vulkan_upload(tenon_device *device, vulkan_span to, const void *from, tenon_error *error)
 {
     tenon_device_queue *queue = device->uploads;
     const uint8_t *bytes = from;
     int32_t status = TENON_OK;
     uint64_t done, part;
-    vulkan_span stage;
+    vulkan_span stage = {NULL, 0, 0};
 
     if (device->gpu->unified) {
         memcpy(to.memory->mapped + to.offset, from, (size_t)to.bytes);
         return TENON_OK;
     }
     vulkan_lock_take(&device->upload_lock);
+    if (vulkan_import_pays(device, to.bytes))
+        status = vulkan_import(device, from, to.bytes, &stage, error);
+    if (stage.memory != NULL) {
+        status = upload_import(queue, to, stage, error);
+        vulkan_memory_release(device, stage.memory);
+        vulkan_lock_give(&device->upload_lock);
+        return status;
+    }
     for (done = 0; done < to.bytes && status == TENON_OK; done += part) {
         part = vulkan_least(to.bytes - done, 4 * CHUNK_BYTES);
         status = vulkan_call_begin(queue, error);

@@ -87,6 +87,10 @@ int32_t vulkan_call_spoiled(tenon_device_queue *queue, int32_t status, tenon_err
 /* Submits what is recorded and waits for all work of the queue. */
 int32_t vulkan_queue_finish(tenon_device_queue *queue, tenon_error *error);
 
+/* A call that had memory of its caller imported has failed: does or drops what is recorded, and returns
+ * when the device touches that memory no more, however long it takes. */
+void vulkan_queue_drain(tenon_device_queue *queue);
+
 /* Submits what is recorded, and a graph behind it. The answer is that of the launch. */
 int32_t vulkan_queue_launch(tenon_device_queue *queue, tenon_device_graph *graph,
                             tenon_error *error);

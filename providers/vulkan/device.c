@@ -29,24 +29,28 @@ int32_t vulkan_failed(tenon_device *device, VkResult result, const char *what, u
 
 static int32_t make_device(tenon_device *self, tenon_error *error)
 {
-    static const char *const subset[] = {"VK_KHR_portability_subset"};
+    const char *extensions[2];
     static const float priority = 1.0f;
     const VkDeviceQueueCreateInfo queue = {.sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO,
                                            .queueFamilyIndex = self->gpu->family,
                                            .queueCount = 1,
                                            .pQueuePriorities = &priority};
     const VkPhysicalDeviceFeatures features = {.shaderFloat64 = self->gpu->features.shaderFloat64};
-    const VkDeviceCreateInfo wanted = {.sType = VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO,
-                                       .queueCreateInfoCount = 1,
-                                       .pQueueCreateInfos = &queue,
-                                       .enabledExtensionCount = self->gpu->is_subset,
-                                       .ppEnabledExtensionNames = subset,
-                                       .pEnabledFeatures = &features};
+    VkDeviceCreateInfo wanted = {.sType = VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO,
+                                 .queueCreateInfoCount = 1,
+                                 .pQueueCreateInfos = &queue,
+                                 .ppEnabledExtensionNames = extensions,
+                                 .pEnabledFeatures = &features};
     const vulkan_instance_api *api = &self->provider->api;
     const char *missing;
     char text[120];
-    VkResult result = api->CreateDevice(self->gpu->handle, &wanted, NULL, &self->handle);
+    VkResult result;
 
+    if (self->gpu->is_subset)
+        extensions[wanted.enabledExtensionCount++] = "VK_KHR_portability_subset";
+    if (self->gpu->import_unit != 0)
+        extensions[wanted.enabledExtensionCount++] = VK_EXT_EXTERNAL_MEMORY_HOST_EXTENSION_NAME;
+    result = api->CreateDevice(self->gpu->handle, &wanted, NULL, &self->handle);
     if (result != VK_SUCCESS) {
         self->handle = VK_NULL_HANDLE;
         return vulkan_failed(self, result, "vkCreateDevice", TENON_SCOPE_DEVICE, error);
@@ -61,6 +65,9 @@ static int32_t make_device(tenon_device *self, tenon_error *error)
         return tenon_fail(error, TENON_STATE, TENON_REASON_DRIVER_TOO_OLD, TENON_SCOPE_DEVICE,
                           text);
     }
+    if (self->gpu->import_unit != 0)
+        self->host_pointer = (PFN_vkGetMemoryHostPointerPropertiesEXT)api->GetDeviceProcAddr(
+            self->handle, "vkGetMemoryHostPointerPropertiesEXT");
     self->api.GetDeviceQueue(self->handle, self->gpu->family, 0, &self->queue);
     return TENON_OK;
 }

@@ -13,6 +13,14 @@
 #include "memory.h"
 #include "system.h"
 
+/* When memory of the caller is imported rather than copied: from a size on where it pays, never, from one
+ * page on. */
+enum { VULKAN_IMPORT_AUTO, VULKAN_IMPORT_OFF, VULKAN_IMPORT_ALWAYS };
+/* What imported memory is used for. */
+#define VULKAN_IMPORT_USAGE \
+    (VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | VK_BUFFER_USAGE_TRANSFER_SRC_BIT | \
+     VK_BUFFER_USAGE_TRANSFER_DST_BIT)
+
 /* Configuration values, read once at open. */
 typedef struct vulkan_settings {
     const char *library;   /* vulkan.library: the loader's file, NULL: the system's */
@@ -22,6 +30,7 @@ typedef struct vulkan_settings {
     uint64_t timeout_ns; /* vulkan.timeout_s: longest wait for work */
     uint32_t staging;    /* vulkan.staging=always: never touch device memory in place */
     uint32_t no_graphs;  /* vulkan.graph=off: recorded sequences are declined */
+    uint32_t import;     /* vulkan.import: VULKAN_IMPORT_* */
 } vulkan_settings;
 
 /* A physical device as it was found. */
@@ -36,8 +45,10 @@ typedef struct vulkan_gpu {
     uint32_t has_budget;   /* VK_EXT_memory_budget */
     uint32_t is_subset;    /* VK_KHR_portability_subset, which must be enabled where it is */
     uint64_t heap_bytes;
-    uint64_t range_limit; /* bytes that one binding may cover */
-    uint64_t block_limit; /* bytes of one allocation of the driver */
+    uint64_t range_limit;  /* bytes that one binding may cover */
+    uint64_t block_limit;  /* bytes of one allocation of the driver */
+    uint64_t import_unit;  /* memory of the host is imported in multiples of it, 0: not at all */
+    uint32_t import_types; /* memory types that may be */
     VkPhysicalDeviceLimits limits;
     VkPhysicalDeviceFeatures features;
     uint8_t cache_uuid[VK_UUID_SIZE]; /* of compiled pipelines: the driver's version and options */
@@ -75,7 +86,8 @@ struct tenon_device {
     vulkan_gpu *gpu;
     VkDevice handle;
     vulkan_device_api api;
-    VkQueue queue; /* under queue_lock */
+    PFN_vkGetMemoryHostPointerPropertiesEXT host_pointer; /* NULL: nothing is imported */
+    VkQueue queue;                                        /* under queue_lock */
     vulkan_lock queue_lock;
     vulkan_pool memory;
     struct vulkan_pipelines *pipelines;

@@ -81,11 +81,11 @@ int32_t TENON_CALL vulkan_embed_run(tenon_device *device, tenon_device_queue *qu
     vulkan_rows ids = {0}, y = {0};
     const vulkan_rows *const views[2] = {&ids, &y};
     uint64_t first, count, most = 0;
-    vulkan_job job;
+    vulkan_job job = {0};
 
     if (status != TENON_OK) return status;
     weight = call->weight;
-    status = vulkan_job_begin(&job, queue, error);
+    status = vulkan_job_begin(&job, queue, call->y.buffer == NULL, error);
     if (status == TENON_OK)
         status = vulkan_job_input(&job, &call->ids, 4, call->tokens, 1, &ids, error);
     if (status == TENON_OK)
@@ -98,5 +98,5 @@ int32_t TENON_CALL vulkan_embed_run(tenon_device *device, tenon_device_queue *qu
         count = vulkan_least(most, call->tokens - first);
         status = record(call, queue, &ids, &y, first, count, error);
     }
-    return status == TENON_OK ? vulkan_job_end(&job, error) : status;
+    return vulkan_job_end(&job, status, error);
 }

@@ -139,6 +139,38 @@ static int choose_memory(const tenon_provider *provider, vulkan_gpu *gpu)
     return 1;
 }
 
+/* Fills what there is to know about importing memory of the host. */
+static void find_import(const tenon_provider *provider, vulkan_gpu *gpu)
+{
+    const VkPhysicalDeviceExternalBufferInfo buffer = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_EXTERNAL_BUFFER_INFO,
+        .usage = VULKAN_IMPORT_USAGE,
+        .handleType = VK_EXTERNAL_MEMORY_HANDLE_TYPE_HOST_ALLOCATION_BIT_EXT};
+    VkExternalBufferProperties can = {.sType = VK_STRUCTURE_TYPE_EXTERNAL_BUFFER_PROPERTIES};
+    VkPhysicalDeviceExternalMemoryHostPropertiesEXT host = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_EXTERNAL_MEMORY_HOST_PROPERTIES_EXT};
+    VkPhysicalDeviceProperties2 answer = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2,
+                                          .pNext = &host};
+    VkPhysicalDeviceMemoryProperties2 memory = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_PROPERTIES_2};
+    VkExternalMemoryFeatureFlags features;
+    uint32_t i;
+
+    provider->api.GetPhysicalDeviceExternalBufferProperties(gpu->handle, &buffer, &can);
+    features = can.externalMemoryProperties.externalMemoryFeatures;
+    if ((features & VK_EXTERNAL_MEMORY_FEATURE_IMPORTABLE_BIT) == 0 ||
+        (features & VK_EXTERNAL_MEMORY_FEATURE_DEDICATED_ONLY_BIT) != 0)
+        return;
+    provider->api.GetPhysicalDeviceMemoryProperties2(gpu->handle, &memory);
+    for (i = 0; i < memory.memoryProperties.memoryTypeCount; i++)
+        if ((memory.memoryProperties.memoryTypes[i].propertyFlags & MAPPED_FLAGS) == MAPPED_FLAGS)
+            gpu->import_types |= 1u << i;
+    provider->api.GetPhysicalDeviceProperties2(gpu->handle, &answer);
+    /* Units above a page could reach memory that is not there. */
+    gpu->import_unit = host.minImportedHostPointerAlignment;
+    if (gpu->import_unit != 0 && vulkan_page_bytes() % gpu->import_unit != 0) gpu->import_unit = 0;
+}
+
 static int find_extensions(const tenon_provider *provider, vulkan_gpu *gpu)
 {
     VkExtensionProperties *list;
@@ -154,6 +186,9 @@ static int find_extensions(const tenon_provider *provider, vulkan_gpu *gpu)
         gpu->has_budget = has_extension(list, count, VK_EXT_MEMORY_BUDGET_EXTENSION_NAME) ? 1 : 0;
         gpu->is_subset = has_extension(list, count, "VK_KHR_portability_subset") ? 1 : 0;
     }
+    if (result >= 0 && provider->settings.import != VULKAN_IMPORT_OFF &&
+        has_extension(list, count, VK_EXT_EXTERNAL_MEMORY_HOST_EXTENSION_NAME))
+        find_import(provider, gpu);
     free(list);
     return result >= 0;
 }

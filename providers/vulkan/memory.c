@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "device.h"
+#include "import.h"
 
 #define BLOCK_BYTES (UINT64_C(64) << 20)
 #define STAGING_BLOCK_BYTES (UINT64_C(8) << 20)
@@ -313,6 +313,7 @@ int vulkan_span_cover(vulkan_span *all, vulkan_span more, uint64_t most)
     uint64_t end = a + all->bytes > b + more.bytes ? a + all->bytes : b + more.bytes;
     vulkan_span first = a <= b ? *all : more;
 
+    if (all->memory->block == NULL && all->memory != more.memory) return 0; /* imported */
     if (all->memory->block != more.memory->block || end - vulkan_least(a, b) > most) return 0;
     *all = (vulkan_span){first.memory, first.offset, end - vulkan_least(a, b)};
     return 1;
@@ -328,8 +329,12 @@ void vulkan_memory_release(tenon_device *device, vulkan_memory *memory)
         device->api.DestroyBufferView(device->handle, memory->view, NULL);
     memory->view = VK_NULL_HANDLE;
     memory->shares_view = 0;
-    vulkan_lock_take(&pool->lock);
     block = memory->block;
+    if (block == NULL) {
+        vulkan_import_free(device, memory);
+        return;
+    }
+    vulkan_lock_take(&pool->lock);
     if (block->place == VULKAN_MAIN) pool->used -= memory->size;
     if (memory->limbo) atomic_fetch_sub(&pool->limbo, memory->size);
     memory->limbo = 0;

@@ -19,12 +19,12 @@ struct vulkan_block;
 
 /* A range of a block. */
 typedef struct vulkan_memory {
-    struct vulkan_block *block;
-    uint64_t offset, bytes; /* in the block; bytes as asked for */
-    uint8_t *mapped;        /* its first byte for the host, NULL: not in reach */
-    VkBuffer buffer;        /* the block's */
-    VkBufferView view;      /* all of it as texels, where vulkan_memory_view was asked, or */
-    uint32_t shares_view;   /* all of the block, where vulkan_memory_share_view was */
+    struct vulkan_block *block; /* NULL: imported (import.h), the only one on its VkDeviceMemory */
+    uint64_t offset, bytes;     /* in the block; bytes as asked for */
+    uint8_t *mapped;            /* its first byte for the host, NULL: not in reach */
+    VkBuffer buffer;            /* the block's */
+    VkBufferView view;          /* all of it as texels, where vulkan_memory_view was asked, or */
+    uint32_t shares_view;       /* all of the block, where vulkan_memory_share_view was */
     atomic_uint users;
     atomic_uint pinned;  /* users that are graphs: they use it when launched */
     atomic_ullong batch; /* the last batch that counted itself among the users */

@@ -322,10 +322,13 @@ static int32_t record_tokens(product *self, uint64_t first, uint64_t count, teno
 static int32_t run(product *self, tenon_device_queue *queue, tenon_error *error)
 {
     const tenon_qmatmul_call *call = self->call;
-    int32_t status = vulkan_job_begin(&self->job, queue, error);
     uint64_t first, count;
+    int32_t status;
+    int waits = 0;
     uint32_t i;
 
+    for (i = 0; i < call->output_count; i++) waits |= call->outputs[i].y.buffer == NULL;
+    status = vulkan_job_begin(&self->job, queue, waits, error);
     if (status == TENON_OK)
         status = vulkan_job_input(&self->job, &call->x, call->x_row_stride, call->tokens,
                                   self->cols, &self->x, error);
@@ -339,7 +342,7 @@ static int32_t run(product *self, tenon_device_queue *queue, tenon_error *error)
         count = vulkan_least(self->most, call->tokens - first);
         status = record_tokens(self, first, count, error);
     }
-    return status == TENON_OK ? vulkan_job_end(&self->job, error) : status;
+    return vulkan_job_end(&self->job, status, error);
 }
 
 int32_t TENON_CALL vulkan_qmatmul_run(tenon_device *device, tenon_device_queue *queue,

@@ -1,5 +1,6 @@
 /* Checks, bindings and the way of host memory: request.h. */
 #include "graph.h"
+#include "import.h"
 
 #include <string.h>
 
@@ -108,9 +109,9 @@ uint64_t vulkan_most_rows(const tenon_device *device, const vulkan_rows *rows)
 
 /* --------------------------------------------------------------------------------------- jobs */
 
-int32_t vulkan_job_begin(vulkan_job *job, tenon_device_queue *queue, tenon_error *error)
+int32_t vulkan_job_begin(vulkan_job *job, tenon_device_queue *queue, int waits, tenon_error *error)
 {
-    *job = (vulkan_job){.queue = queue};
+    *job = (vulkan_job){.queue = queue, .waits = waits ? 1 : 0};
     return queue->graph != NULL ? vulkan_graph_call(queue, error) : vulkan_call_begin(queue, error);
 }
 
@@ -124,6 +125,29 @@ static int32_t check_not_recorded(const tenon_device_queue *queue, tenon_error *
 static uint8_t *mapped_at(const vulkan_span *span)
 {
     return span->memory->mapped + span->offset;
+}
+
+/* Rows of the caller's where they lie, for the device of a call that waits. out->memory NULL: they are
+ * to be copied. On a card they always are: it would fetch them over the bus as kernels come to
+ * them, and what the host copies meanwhile costs nothing while the device has other work. */
+static int32_t rows_in_place(vulkan_job *job, const tenon_view *view, uint64_t stride,
+                             uint64_t tokens, uint64_t row, vulkan_rows *out, tenon_error *error)
+{
+    tenon_device *device = job->queue->device;
+    vulkan_span span = {NULL, 0, 0};
+    int32_t status;
+
+    *out = (vulkan_rows){NULL, 0, 0, 0};
+    if (tokens == 1) stride = row;
+    if (!job->waits || !device->gpu->unified || stride > 2 * row ||
+        !vulkan_import_pays(device, tokens * row))
+        return TENON_OK;
+    status = vulkan_import(device, (const uint8_t *)view->host + view->offset,
+                           (tokens - 1) * stride + row, &span, error);
+    if (status != TENON_OK || span.memory == NULL) return status;
+    job->imports[job->import_count++] = span.memory;
+    *out = (vulkan_rows){span.memory, span.offset, stride, row};
+    return TENON_OK;
 }
 
 int32_t vulkan_job_input(vulkan_job *job, const tenon_view *view, uint64_t stride, uint64_t tokens,
@@ -140,6 +164,8 @@ int32_t vulkan_job_input(vulkan_job *job, const tenon_view *view, uint64_t strid
         return TENON_OK;
     }
     status = check_not_recorded(job->queue, error);
+    if (status == TENON_OK) status = rows_in_place(job, view, stride, tokens, row, out, error);
+    if (status == TENON_OK && out->memory != NULL) return TENON_OK;
     if (status == TENON_OK)
         status = vulkan_scratch(job->queue, VULKAN_STAGING, tokens * row, &stage, error);
     if (status != TENON_OK) return status;
@@ -172,6 +198,8 @@ int32_t vulkan_job_output(vulkan_job *job, const tenon_view *view, uint64_t stri
         return TENON_OK;
     }
     status = check_not_recorded(job->queue, error);
+    if (status == TENON_OK) status = rows_in_place(job, view, stride, tokens, row, out, error);
+    if (status == TENON_OK && out->memory != NULL) return TENON_OK;
     if (status == TENON_OK)
         status = vulkan_scratch(job->queue, VULKAN_MAIN, tokens * row, &made, error);
     if (status != TENON_OK) return status;
@@ -201,29 +229,85 @@ static int32_t bring(tenon_device_queue *queue, vulkan_span made, vulkan_span *c
     return TENON_OK;
 }
 
-int32_t vulkan_job_end(vulkan_job *job, tenon_error *error)
+/* Imports what the device shall fill itself, on a card. */
+static int32_t import_returns(vulkan_job *job, tenon_error *error)
 {
     tenon_device *device = job->queue->device;
     int32_t status = TENON_OK;
-    uint32_t brought = 0, i;
-    uint64_t row;
+    uint32_t i;
 
-    for (i = 0; i < job->return_count && status == TENON_OK; i++) {
-        status = bring(job->queue, job->returns[i].made, &job->returns[i].copy, error);
-        if (status == TENON_OK) brought++;
+    for (i = 0; i < job->return_count && status == TENON_OK && !device->gpu->unified; i++) {
+        uint64_t bytes = job->returns[i].made.bytes;
+        if (!vulkan_import_pays(device, bytes) ||
+            (job->returns[i].rows > 1 && job->returns[i].stride != job->returns[i].bytes))
+            continue;
+        status = vulkan_import(device, job->returns[i].to, bytes, &job->returns[i].pages, error);
+        if (status == TENON_OK && job->returns[i].pages.memory != NULL)
+            job->imports[job->import_count++] = job->returns[i].pages.memory;
     }
-    if (status == TENON_OK) status = vulkan_call_end(job->queue, job->return_count > 0, error);
-    for (i = 0; i < brought; i++) {
-        const uint8_t *from = mapped_at(&job->returns[i].copy);
-        uint64_t bytes = job->returns[i].bytes;
-        if (status == TENON_OK && job->returns[i].stride == bytes)
-            memcpy(job->returns[i].to, from, (size_t)(job->returns[i].rows * bytes));
-        else if (status == TENON_OK)
-            for (row = 0; row < job->returns[i].rows; row++)
-                memcpy(job->returns[i].to + row * job->returns[i].stride, from + row * bytes,
-                       (size_t)bytes);
-        vulkan_memory_release(device, job->returns[i].copy.memory);
+    return status;
+}
+
+/* All is done but the device's copies into imported memory. */
+static int32_t fill_returns(const vulkan_job *job, tenon_error *error)
+{
+    vulkan_span to[VULKAN_MOST_RETURNS], from[VULKAN_MOST_RETURNS];
+    uint32_t count = 0, i;
+
+    for (i = 0; i < job->return_count; i++) {
+        if (job->returns[i].pages.memory == NULL) continue;
+        to[count] = job->returns[i].pages;
+        from[count++] = job->returns[i].made;
     }
+    return count == 0 ? TENON_OK : vulkan_import_fill(job->queue, to, from, count, error);
+}
+
+static void copy_return(const vulkan_job *job, uint32_t i)
+{
+    const uint8_t *from = mapped_at(&job->returns[i].copy);
+    uint64_t bytes = job->returns[i].bytes, row;
+
+    if (job->returns[i].stride == bytes) {
+        memcpy(job->returns[i].to, from, (size_t)(job->returns[i].rows * bytes));
+        return;
+    }
+    for (row = 0; row < job->returns[i].rows; row++)
+        memcpy(job->returns[i].to + row * job->returns[i].stride, from + row * bytes,
+               (size_t)bytes);
+}
+
+/* What the device has made to where the caller wants it. */
+static int32_t give_returns(vulkan_job *job, tenon_error *error)
+{
+    tenon_device *device = job->queue->device;
+    uint32_t brought, i;
+    int32_t status = import_returns(job, error);
+
+    for (brought = 0; brought < job->return_count && status == TENON_OK; brought++) {
+        job->returns[brought].copy = job->returns[brought].made;
+        if (job->returns[brought].pages.memory == NULL)
+            status = bring(job->queue, job->returns[brought].made, &job->returns[brought].copy,
+                           error);
+        else
+            atomic_fetch_add(&job->returns[brought].made.memory->users, 1);
+        if (status != TENON_OK) break;
+    }
+    if (status == TENON_OK) status = vulkan_call_end(job->queue, (int)job->waits, error);
+    for (i = 0; i < brought && status == TENON_OK; i++)
+        if (job->returns[i].pages.memory == NULL) copy_return(job, i);
+    if (status == TENON_OK) status = fill_returns(job, error);
+    for (i = 0; i < brought; i++) vulkan_memory_release(device, job->returns[i].copy.memory);
+    return status;
+}
+
+int32_t vulkan_job_end(vulkan_job *job, int32_t status, tenon_error *error)
+{
+    uint32_t i;
+
+    if (status == TENON_OK) status = give_returns(job, error);
+    if (status != TENON_OK && job->import_count > 0) vulkan_queue_drain(job->queue);
+    for (i = 0; i < job->import_count; i++)
+        vulkan_memory_release(job->queue->device, job->imports[i]);
     return status;
 }
 

@@ -1,7 +1,8 @@
 /* Requests: their checks, and their views as kernels bind them.
  *
  * The host checks requests too; nothing here relies on it. Inputs in host memory are copied when the
- * call is made, outputs in host memory are copied back before it returns. */
+ * call is made, outputs in host memory are copied back before it returns; where it pays, the device
+ * reads and writes them where they lie (import.h). */
 #ifndef TENON_VULKAN_REQUEST_H
 #define TENON_VULKAN_REQUEST_H
 
@@ -29,26 +30,34 @@ static inline uint32_t vulkan_stride(const vulkan_rows *rows)
 }
 
 #define VULKAN_MOST_RETURNS 4u
+#define VULKAN_MOST_IMPORTS 8u /* three inputs and four outputs at most */
 
 /* A call being recorded. */
 typedef struct vulkan_job {
     tenon_device_queue *queue;
+    uint32_t waits; /* an output is in host memory: the call ends when the device is done */
     struct {
         vulkan_span made, copy; /* in main memory; where the host reads it */
+        vulkan_span pages;      /* the caller's own, memory NULL: made is copied by the host */
         uint8_t *to;
         uint64_t stride, rows, bytes;
     } returns[VULKAN_MOST_RETURNS];
     uint32_t return_count;
+    vulkan_memory *imports[VULKAN_MOST_IMPORTS]; /* memory of the caller that the device uses */
+    uint32_t import_count;
 } vulkan_job;
 
-int32_t vulkan_job_begin(vulkan_job *job, tenon_device_queue *queue, tenon_error *error);
+/* waits: one of the outputs is in host memory. */
+int32_t vulkan_job_begin(vulkan_job *job, tenon_device_queue *queue, int waits, tenon_error *error);
 /* Views that vulkan_check_rows accepted. */
 int32_t vulkan_job_input(vulkan_job *job, const tenon_view *view, uint64_t stride, uint64_t tokens,
                          uint64_t width, vulkan_rows *out, tenon_error *error);
 int32_t vulkan_job_output(vulkan_job *job, const tenon_view *view, uint64_t stride, uint64_t tokens,
                           uint64_t width, vulkan_rows *out, tenon_error *error);
-/* Everything is recorded: waits when an output is in host memory. */
-int32_t vulkan_job_end(vulkan_job *job, tenon_error *error);
+/* Everything is recorded (status OK), or the call has failed, and job may be all zero if it had not
+ * begun: waits when an output is in host memory. Afterwards the device touches none of the caller's.
+ * The answer is the call's. */
+int32_t vulkan_job_end(vulkan_job *job, int32_t status, tenon_error *error);
 
 /* Records the way of made to the host, waits for all work of the queue and copies. A batch is being
  * recorded. */

@@ -61,12 +61,12 @@ static int32_t run_pair(const pair *self, tenon_device_queue *queue, tenon_error
                                 .push_bytes = gated ? sizeof(vulkan_gated_push)
                                                     : sizeof(vulkan_add_push)};
     const uint32_t options[VULKAN_MOST_CONSTANTS - 1] = {self->activation}; /* of GATED */
-    vulkan_job job;
+    vulkan_job job = {0};
     int32_t status;
 
     if (groups > groups_limit(device, 0)) return too_wide(error);
     status = vulkan_pipeline_get(device, self->kernel, options, &dispatch.pipeline, error);
-    if (status == TENON_OK) status = vulkan_job_begin(&job, queue, error);
+    if (status == TENON_OK) status = vulkan_job_begin(&job, queue, self->y->buffer == NULL, error);
     if (status == TENON_OK)
         status = vulkan_job_input(&job, self->a, self->a_stride, self->tokens, self->width, &a,
                                   error);
@@ -98,7 +98,7 @@ static int32_t run_pair(const pair *self, tenon_device_queue *queue, tenon_error
         dispatch.beside = first > 0;
         status = vulkan_record_open(queue, &dispatch, &y, first, count, error);
     }
-    return status == TENON_OK ? vulkan_job_end(&job, error) : status;
+    return vulkan_job_end(&job, status, error);
 }
 
 int32_t TENON_CALL vulkan_add_run(tenon_device *device, tenon_device_queue *queue,
@@ -231,12 +231,12 @@ int32_t TENON_CALL vulkan_rmsnorm_run(tenon_device *device, tenon_device_queue *
     const vulkan_rows *const views[3] = {&x, &w, &y};
     vulkan_dispatch dispatch = {.span_count = 6, .push_bytes = sizeof(vulkan_rmsnorm_push)};
     uint64_t first, count, most = 0, row;
-    vulkan_job job;
+    vulkan_job job = {0};
 
     if (status != TENON_OK) return status;
     row = call->groups * call->width;
     status = vulkan_pipeline_get(device, VULKAN_RMSNORM, NULL, &dispatch.pipeline, error);
-    if (status == TENON_OK) status = vulkan_job_begin(&job, queue, error);
+    if (status == TENON_OK) status = vulkan_job_begin(&job, queue, call->y.buffer == NULL, error);
     if (status == TENON_OK)
         status = vulkan_job_input(&job, &call->x, call->x_row_stride, call->tokens, row, &x, error);
     if (status == TENON_OK)
@@ -270,7 +270,7 @@ int32_t TENON_CALL vulkan_rmsnorm_run(tenon_device *device, tenon_device_queue *
         if (status == TENON_OK && !joined)
             status = vulkan_record_open(queue, &dispatch, &y, first, count, error);
     }
-    return status == TENON_OK ? vulkan_job_end(&job, error) : status;
+    return vulkan_job_end(&job, status, error);
 }
 
 /* ------------------------------------------------------------------------------------- argmax */
@@ -339,13 +339,13 @@ int32_t TENON_CALL vulkan_argmax_run(tenon_device *device, tenon_device_queue *q
     uint64_t first, count, most = 0, stretches, limit;
     vulkan_rows x = {0}, y = {0};
     const vulkan_rows *const views[2] = {&x, &y};
-    vulkan_job job;
+    vulkan_job job = {0};
 
     if (status != TENON_OK) return status;
     stretches = call->width == 0 ? 1 : tenon_ceil_div_u64(call->width, VULKAN_ARGMAX_STRETCH);
     if (stretches > groups_limit(device, 0)) return too_wide(error);
     limit = vulkan_least(groups_limit(device, 0), groups_limit(device, 1));
-    status = vulkan_job_begin(&job, queue, error);
+    status = vulkan_job_begin(&job, queue, call->y.buffer == NULL, error);
     if (status == TENON_OK && call->width != 0)
         status = vulkan_job_input(&job, &call->x, call->x_row_stride, call->tokens, call->width, &x,
                                   error);
@@ -356,5 +356,5 @@ int32_t TENON_CALL vulkan_argmax_run(tenon_device *device, tenon_device_queue *q
         count = vulkan_least(most, call->tokens - first);
         status = record_argmax(call, queue, &x, &y, first, count, stretches, error);
     }
-    return status == TENON_OK ? vulkan_job_end(&job, error) : status;
+    return vulkan_job_end(&job, status, error);
 }

@@ -61,6 +61,19 @@ static int32_t read_choice(const tenon_services *services, const char *key, cons
     return TENON_OK;
 }
 
+static int32_t read_import(const tenon_services *services, uint32_t *out, tenon_error *error)
+{
+    static const char *const words[] = {[VULKAN_IMPORT_AUTO] = "auto",
+                                        [VULKAN_IMPORT_OFF] = "off",
+                                        [VULKAN_IMPORT_ALWAYS] = "always"};
+    const char *text = services->config(services->host, "vulkan.import");
+
+    if (text == NULL) text = words[VULKAN_IMPORT_AUTO];
+    for (*out = VULKAN_IMPORT_AUTO; *out <= VULKAN_IMPORT_ALWAYS; ++*out)
+        if (strcmp(text, words[*out]) == 0) return TENON_OK;
+    return unknown("vulkan.import", text, "auto, off or always", error);
+}
+
 int32_t vulkan_settings_read(const tenon_services *services, vulkan_settings *out,
                              tenon_error *error)
 {
@@ -78,6 +91,8 @@ int32_t vulkan_settings_read(const tenon_services *services, vulkan_settings *ou
     status = read_number(services, "vulkan.timeout_s", LONGEST_SECONDS, &seconds, error);
     if (status != TENON_OK) return status;
     out->timeout_ns = seconds * SECOND;
+    status = read_import(services, &out->import, error);
+    if (status != TENON_OK) return status;
     status = read_choice(services, "vulkan.graph", "on", "off", &out->no_graphs, error);
     if (status != TENON_OK) return status;
     return read_choice(services, "vulkan.staging", "auto", "always", &out->staging, error);

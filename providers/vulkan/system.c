@@ -9,6 +9,13 @@
 #define WIN32_LEAN_AND_MEAN
 #include <windows.h>
 
+size_t vulkan_page_bytes(void)
+{
+    SYSTEM_INFO info;
+    GetSystemInfo(&info);
+    return info.dwPageSize;
+}
+
 unsigned long vulkan_process_id(void)
 {
     return GetCurrentProcessId();
@@ -68,6 +75,11 @@ void (*vulkan_library_find(void *library, const char *name))(void)
 #else
 #define LOADER_NAME "libvulkan.so.1"
 #endif
+
+size_t vulkan_page_bytes(void)
+{
+    return (size_t)sysconf(_SC_PAGESIZE);
+}
 
 unsigned long vulkan_process_id(void)
 {

@@ -13,6 +13,9 @@ typedef struct vulkan_lock {
 typedef pthread_mutex_t vulkan_lock;
 #endif
 
+/* Bytes of a page of memory. */
+size_t vulkan_page_bytes(void);
+
 /* Tells this process from others. */
 unsigned long vulkan_process_id(void);
 

@@ -63,8 +63,6 @@ static VkResult count(VkResult result)
         if (gone != VK_NULL_HANDLE) atomic_fetch_sub(&control.alive, 1); \
         REAL(name)(on, gone, memory); \
     }
-CREATE(AllocateMemory, VkMemoryAllocateInfo, VkDeviceMemory)
-DESTROY(FreeMemory, VkDeviceMemory)
 DESTROY(DestroyBuffer, VkBuffer)
 CREATE(CreateBufferView, VkBufferViewCreateInfo, VkBufferView)
 DESTROY(DestroyBufferView, VkBufferView)
@@ -81,6 +79,53 @@ CREATE(CreateDescriptorPool, VkDescriptorPoolCreateInfo, VkDescriptorPool)
 DESTROY(DestroyDescriptorPool, VkDescriptorPool)
 DESTROY(DestroyPipeline, VkPipeline)
 DESTROY(DestroyPipelineCache, VkPipelineCache)
+
+#define MOST_IMPORTS 64
+static VkDeviceMemory imports[MOST_IMPORTS]; /* alive */
+
+static void note_import(VkDeviceMemory gone, VkDeviceMemory made, int by)
+{
+    int i;
+    for (i = 0; i < MOST_IMPORTS && imports[i] != gone; i++) {}
+    if (i == MOST_IMPORTS) return;
+    imports[i] = made;
+    atomic_fetch_add(&control.imported, by);
+}
+
+static VkResult VKAPI_CALL faulty_AllocateMemory(VkDevice on, const VkMemoryAllocateInfo *wanted,
+                                                 const VkAllocationCallbacks *memory,
+                                                 VkDeviceMemory *out)
+{
+    const VkBaseInStructure *more = wanted->pNext;
+    VkResult result;
+    if (fails(FAULTY_AllocateMemory, &result)) return result;
+    result = count(REAL(AllocateMemory)(on, wanted, memory, out));
+    if (result != VK_SUCCESS || more == NULL ||
+        more->sType != VK_STRUCTURE_TYPE_IMPORT_MEMORY_HOST_POINTER_INFO_EXT)
+        return result;
+    atomic_fetch_add(&control.imports, 1);
+    note_import(VK_NULL_HANDLE, *out, 1);
+    return result;
+}
+
+static void VKAPI_CALL faulty_FreeMemory(VkDevice on, VkDeviceMemory gone,
+                                         const VkAllocationCallbacks *memory)
+{
+    if (gone != VK_NULL_HANDLE) {
+        atomic_fetch_sub(&control.alive, 1);
+        note_import(gone, VK_NULL_HANDLE, -1);
+    }
+    REAL(FreeMemory)(on, gone, memory);
+}
+
+static VkResult VKAPI_CALL
+faulty_GetMemoryHostPointerPropertiesEXT(VkDevice on, VkExternalMemoryHandleTypeFlagBits type,
+                                         const void *pointer, VkMemoryHostPointerPropertiesEXT *out)
+{
+    VkResult result;
+    if (fails(FAULTY_GetMemoryHostPointerPropertiesEXT, &result)) return result;
+    return REAL(GetMemoryHostPointerPropertiesEXT)(on, type, pointer, out);
+}
 
 static VkResult VKAPI_CALL faulty_CreatePipelineCache(VkDevice on,
                                                       const VkPipelineCacheCreateInfo *wanted,

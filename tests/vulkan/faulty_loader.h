@@ -18,6 +18,7 @@
     X(AllocateMemory) \
     X(MapMemory) \
     X(BindBufferMemory) \
+    X(GetMemoryHostPointerPropertiesEXT) \
     X(CreateBuffer) \
     X(CreateBufferView) \
     X(CreateFence) \
@@ -49,6 +50,8 @@ typedef struct faulty_control {
         atomic_long made;  /* calls so far */
     } call[FAULTY_CALL_COUNT];
     atomic_long alive;        /* objects created and not destroyed */
+    atomic_long imports;      /* of host memory so far */
+    atomic_long imported;     /* those of them that are alive */
     atomic_long dispatches;   /* recorded so far */
     atomic_long too_long;     /* bindings above storage_range */
     atomic_long cache_bytes;  /* that the last pipeline cache was made with */

@@ -113,13 +113,11 @@ END_TEST
 
 START_TEST(settings_are_read)
 {
-    static const char *const wrong[][2] = {{"vulkan.staging", "often"},
-                                           {"vulkan.memory_limit", "many"},
-                                           {"vulkan.memory_limit", "99999999999999999999"},
-                                           {"vulkan.memory_limit", "0"},
-                                           {"vulkan.timeout_s", ""},
-                                           {"vulkan.cache_dir", "relative"},
-                                           {"vulkan.library", "libvulkan.so.1"}};
+    static const char *const wrong[][2] = {
+        {"vulkan.staging", "often"},      {"vulkan.import", "often"},
+        {"vulkan.memory_limit", "many"},  {"vulkan.memory_limit", "99999999999999999999"},
+        {"vulkan.memory_limit", "0"},     {"vulkan.timeout_s", ""},
+        {"vulkan.cache_dir", "relative"}, {"vulkan.library", "libvulkan.so.1"}};
     size_t i;
     for (i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
         rig self;

@@ -121,10 +121,11 @@ static void work(rig *self)
 }
 
 /* The same under the layer; its words, or NULL where the test cannot be made. */
-static const char *live(int staging, int misuse)
+static const char *live(int staging, const char *import, int misuse)
 {
     static char text[1 << 16];
     int file, out, error, there;
+    long imports;
     ssize_t count;
     rig self;
 
@@ -138,6 +139,7 @@ static const char *live(int staging, int misuse)
 
     rig_load(&self, 1);
     if (staging) rig_set(&self, "vulkan.staging", "always");
+    rig_set(&self, "vulkan.import", import);
     dup2(file, STDOUT_FILENO);
     dup2(file, STDERR_FILENO);
     there = rig_open(&self) == TENON_OK;
@@ -147,7 +149,10 @@ static const char *live(int staging, int misuse)
         there = rig_open_device(&self);
     }
     if (there) {
+        imports = atomic_load(&self.faults->imports);
         work(&self);
+        imports = atomic_load(&self.faults->imports) - imports;
+        ck_assert_int_eq(imports > 0, strcmp(import, "always") == 0);
         rig_close(&self);
     }
     fflush(stdout);
@@ -166,7 +171,7 @@ static const char *live(int staging, int misuse)
 
 START_TEST(the_layer_speaks)
 {
-    const char *said = live(0, 1);
+    const char *said = live(0, "auto", 1);
     if (said == NULL) return;
     ck_assert_msg(strstr(said, "VUID-VkBufferCreateInfo-size") != NULL, "it says: %s", said);
 }
@@ -174,7 +179,7 @@ END_TEST
 
 START_TEST(nothing_is_said)
 {
-    const char *said = live(_i, 0);
+    const char *said = live(_i % 2, _i / 2 ? "always" : "off", 0);
     if (said == NULL) return;
     ck_assert_msg(strstr(said, "VUID") == NULL && strstr(said, "alidation") == NULL, "it says: %s",
                   said);
@@ -187,7 +192,7 @@ static Suite *suite(void)
     TCase *layer = tcase_create("layer");
     tcase_set_timeout(layer, 300);
     tcase_add_test(layer, the_layer_speaks);
-    tcase_add_loop_test(layer, nothing_is_said, 0, 2);
+    tcase_add_loop_test(layer, nothing_is_said, 0, 4);
     suite_add_tcase(made, layer);
     return made;
 }
