@@ -51,7 +51,7 @@ static int32_t check_append(tenon_device *device, const tenon_device_queue *queu
     return vulkan_check_rows(device, &call->v, call->v_row_stride, call->tokens, width, "v", error);
 }
 
-/* Rows [first, first + count) of k and of v, one dispatch each, then the new length. */
+/* Rows [first, first + count) of k and of v, and the new length. */
 static int32_t record_append(tenon_device_queue *queue, const tenon_device_cache *cache,
                              const vulkan_rows *k, const vulkan_rows *v, uint64_t first,
                              uint64_t count, tenon_error *error)
@@ -60,13 +60,17 @@ static int32_t record_append(tenon_device_queue *queue, const tenon_device_cache
                                .has_plain = cache->plain != NULL,
                                .k_stride = vulkan_stride(k),
                                .v_stride = vulkan_stride(v)};
+    const vulkan_span spans[7] = {vulkan_whole(cache->k),
+                                  vulkan_whole(cache->plain != NULL ? cache->plain : cache->k),
+                                  vulkan_whole(cache->v),
+                                  vulkan_bind(k, first, count, &push.k),
+                                  vulkan_bind(v, first, count, &push.v),
+                                  vulkan_cache_table(cache),
+                                  vulkan_whole(cache->state)};
     uint32_t options[VULKAN_MOST_CONSTANTS - 1];
-    vulkan_span spans[6] = {vulkan_whole(cache->k),
-                            vulkan_whole(cache->plain != NULL ? cache->plain : cache->k),
-                            vulkan_whole(cache->v)};
     vulkan_dispatch dispatch = {
         .spans = spans,
-        .span_count = 6,
+        .span_count = 7,
         .push = &push,
         .push_bytes = sizeof push,
         .groups = {(uint32_t)tenon_ceil_div_u64(cache->heads_v * cache->desc.kv_heads, 64),
@@ -75,18 +79,7 @@ static int32_t record_append(tenon_device_queue *queue, const tenon_device_cache
 
     vulkan_cache_options(cache, options);
     status = vulkan_pipeline_get(queue->device, VULKAN_APPEND, options, &dispatch.pipeline, error);
-    if (status != TENON_OK) return status;
-    spans[4] = vulkan_cache_table(cache);
-    spans[5] = vulkan_whole(cache->state);
-    push.what = 1;
-    spans[3] = vulkan_bind(k, first, count, &push.k);
-    status = vulkan_record(queue, &dispatch, error);
-    if (status != TENON_OK) return status;
-    push.what = 2;
-    spans[3] = vulkan_bind(v, first, count, &push.v);
-    dispatch.beside = 1;
-    status = vulkan_record(queue, &dispatch, error);
-    return status == TENON_OK ? record_length(queue, cache, count, 1, error) : status;
+    return status == TENON_OK ? vulkan_record(queue, &dispatch, error) : status;
 }
 
 int32_t TENON_CALL vulkan_cache_append(tenon_device *device, tenon_device_queue *queue,
@@ -200,6 +193,25 @@ static int32_t record_step(tenon_device_queue *queue, uint32_t kernel, const uin
     return status == TENON_OK ? vulkan_record(queue, &dispatch, error) : status;
 }
 
+/* The last step, which makes the rows. */
+static int32_t record_combine(tenon_device_queue *queue, const uint32_t *options,
+                              const vulkan_attention_push *push, const vulkan_span *spans,
+                              const vulkan_rows *y, uint64_t first, uint64_t count,
+                              tenon_error *error)
+{
+    const uint64_t width = (uint64_t)push->heads * push->cache.head_size;
+    vulkan_dispatch dispatch = {
+        .spans = spans,
+        .span_count = 4,
+        .push = push,
+        .push_bytes = sizeof *push,
+        .groups = {(uint32_t)tenon_ceil_div_u64(width, VULKAN_COMBINE_VALUES), (uint32_t)count, 1}};
+    int32_t status = vulkan_pipeline_get(queue->device, VULKAN_COMBINE, options, &dispatch.pipeline,
+                                         error);
+    return status == TENON_OK ? vulkan_record_open(queue, &dispatch, y, first, count, error)
+                              : status;
+}
+
 /* Rows [first, first + count) of the call. */
 static int32_t record_rows(tenon_device_queue *queue, const tenon_attention_call *call,
                            const vulkan_rows *q, const vulkan_rows *y, vulkan_span work,
@@ -222,7 +234,7 @@ static int32_t record_rows(tenon_device_queue *queue, const tenon_attention_call
     const vulkan_span scores[5] = {vulkan_whole(cache->k), q_span, vulkan_cache_table(cache), state,
                                    work};
     const vulkan_span segments[3] = {vulkan_whole(cache->v), work, state};
-    const vulkan_span combine[3] = {work, state, y_span};
+    const vulkan_span combine[4] = {work, state, y_span, y_span}; /* the last is not used */
     uint32_t options[VULKAN_MOST_CONSTANTS - 1];
     int32_t status;
 
@@ -233,8 +245,7 @@ static int32_t record_rows(tenon_device_queue *queue, const tenon_attention_call
         status = record_step(queue, VULKAN_SEGMENTS, options, &push, segments, 3, &parts,
                              call->heads, count, error);
     if (status == TENON_OK)
-        status = record_step(queue, VULKAN_COMBINE, options, &push, combine, 3, NULL, call->heads,
-                             count, error);
+        status = record_combine(queue, options, &push, combine, y, first, count, error);
     return status;
 }
 

@@ -156,7 +156,7 @@ static int32_t make_cache(tenon_device *device, const tenon_cache_desc *desc,
     if (status == TENON_OK && rotates)
         status = make_array(device, self, desc->capacity * desc->rotary * 4, 0, &self->table,
                             error);
-    if (status == TENON_OK) status = make_array(device, self, 4, 0, &self->state, error);
+    if (status == TENON_OK) status = make_array(device, self, 8, 0, &self->state, error);
     if (status != TENON_OK) {
         free_cache(device, self);
         return status;
@@ -168,7 +168,7 @@ static int32_t make_cache(tenon_device *device, const tenon_cache_desc *desc,
 int32_t TENON_CALL vulkan_cache_create(tenon_device *device, const tenon_cache_desc *desc,
                                        tenon_device_cache **out, tenon_error *error)
 {
-    static const uint32_t empty = 0;
+    static const uint32_t empty[2] = {0, 0};
     tenon_device_cache *self = NULL;
     int32_t status;
 
@@ -178,8 +178,7 @@ int32_t TENON_CALL vulkan_cache_create(tenon_device *device, const tenon_cache_d
     if (status == TENON_OK)
         status = vulkan_check_exact(device, VULKAN_NEEDS_FUSED | VULKAN_NEEDS_DIVISION, error);
     if (status == TENON_OK) status = make_cache(device, desc, &self, error);
-    if (status == TENON_OK)
-        status = vulkan_upload(device, vulkan_whole(self->state), &empty, error);
+    if (status == TENON_OK) status = vulkan_upload(device, vulkan_whole(self->state), empty, error);
     if (status == TENON_OK && self->table != NULL)
         status = vulkan_upload(device, vulkan_whole(self->table), desc->table, error);
     if (status != TENON_OK) {

@@ -104,6 +104,7 @@ static int32_t prove(tenon_device *self, tenon_error *error)
     self->math = VULKAN_SINGLE;
     self->fma = VULKAN_FMA_NATIVE;
     status = vulkan_probe(self, &self->arithmetic, error);
+    if (status == TENON_OK && !self->arithmetic.halves) self->flavour = VULKAN_BUFFER;
     if (status == TENON_OK && !self->arithmetic.fused) {
         /* Binary64 is as fast as binary32 on a processor, and far slower on most others. */
         self->fma = VULKAN_FMA_EMULATED;

@@ -74,6 +74,7 @@ typedef struct vulkan_arithmetic {
     uint32_t subnormals; /* and kept where they are subnormal */
     uint32_t divides;    /* division is correctly rounded */
     uint32_t roots;      /* so is the square root */
+    uint32_t halves;     /* unpackHalf2x16 is exact, subnormal halves included */
 } vulkan_arithmetic;
 
 struct vulkan_pipelines;

@@ -40,7 +40,7 @@ int32_t vulkan_join_round(tenon_device_queue *queue, const vulkan_rows *x, uint6
                           tenon_error *error)
 {
     const vulkan_open *open = find_open(queue, x, first, tokens);
-    uint32_t options[VULKAN_MOST_CONSTANTS - 1], push[32];
+    uint32_t options[VULKAN_MOST_CONSTANTS - 1], push[32], constant = 1;
     vulkan_span spans[VULKAN_MOST_BINDINGS];
     vulkan_rows y;
     vulkan_dispatch dispatch;
@@ -66,9 +66,17 @@ int32_t vulkan_join_round(tenon_device_queue *queue, const vulkan_rows *x, uint6
         spans[3] = work;
         break;
     }
+    case VULKAN_COMBINE: {
+        vulkan_attention_push *to = (vulkan_attention_push *)push;
+        to->round = 0;
+        to->round_stride = vectors;
+        spans[3] = work;
+        constant = 2;
+        break;
+    }
     default: return TENON_OK;
     }
-    options[1] = 1;
+    options[constant] = 1;
     y = open->y;
     status = vulkan_pipeline_get(queue->device, kernel_of(open), options, &dispatch.pipeline,
                                  error);

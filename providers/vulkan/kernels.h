@@ -9,6 +9,7 @@
  * - Bindings are storage buffers. Those named in vulkan_kernel.texel are uniform texel buffers of
  *   format VK_FORMAT_R32G32B32A32_UINT in the modules of flavour VULKAN_TEXEL. That flavour is for
  *   software devices: lavapipe reads a storage buffer lane by lane, a texel buffer 25 times as fast.
+ *   It also takes unpackHalf2x16 to be exact, which the probe must have shown.
  *   Modules of flavour VULKAN_BUFFER have storage buffers only and are for real devices.
  * - "words" are 4 bytes, "vectors" 16 bytes. Offsets count from the start of the bound range, so a
  *   view at any offset is: bind from an aligned offset, push the rest. Ranges of 2^32 bytes or more
@@ -61,7 +62,7 @@ enum vulkan_kernel_id {
 };
 
 #define VULKAN_LARGEST_GROUP 256u
-#define VULKAN_MOST_BINDINGS 6u
+#define VULKAN_MOST_BINDINGS 7u
 #define VULKAN_MOST_CONSTANTS 5u
 
 typedef struct vulkan_kernel {
@@ -293,6 +294,7 @@ typedef struct vulkan_argmax_push {
  *   v       [kv_head][position][heads_v]               capacity rounded up to 64 likewise
  *   table   float32 [capacity][rotary / 2][2] as it came
  *   state   word 0: positions held. Kernels read the length here, so a recorded step can be replayed
+ *           word 1: workgroups of an append that are done, 0 when all are
  *
  * Positions that were never written may hold anything (they are never read into a result).
  * tiles = ceil(capacity / 64). Constants of all: 1: E (4: f32, 8: f16), 2: pairing (TENON_ROPE_*). */
@@ -305,21 +307,17 @@ typedef struct vulkan_cache_push {
     uint32_t tiles;
 } vulkan_cache_push;
 
-/* Stores tokens positions behind those held; does not change the length. Bindings: 0 k, 1 plain
- * (bind k where there is none), 2 v (all three written), 3 x (k and v of the call, see below),
- * 4 table, 5 state. Groups: x = ceil(heads_v * kv_heads / 64), y = tokens. Both k and v of the call
- * are read through binding 3 in two dispatches where they lie in different buffers: `what` has bit 0
- * for k and bit 1 for v. */
+/* Stores tokens positions behind those held and advances the length. Bindings: 0 k, 1 plain (bind k where
+ * there is none), 2 v (all three written), 3 k and 4 v of the call, 5 table, 6 state (written). Groups:
+ * exactly x = ceil(heads_v * kv_heads / 64), y = tokens: they count themselves. */
 typedef struct vulkan_append_push {
     vulkan_cache_push cache;
-    uint32_t what;
     uint32_t has_plain; /* 0 or 1 */
     uint32_t k, k_stride;
     uint32_t v, v_stride;
 } vulkan_append_push;
 
-/* length = set + add * length. Bindings: 0 state (written). Groups: 1. After an append of n tokens:
- * set = n, add = 1. */
+/* length = set + add * length. Bindings: 0 state (written). Groups: 1. */
 typedef struct vulkan_length_push {
     uint32_t set, add;
 } vulkan_length_push;
@@ -335,7 +333,9 @@ typedef struct vulkan_length_push {
  *          Groups: x = any number >= 1, best ceil(length / 64); y = heads, z = tokens
  * SEGMENTS 0 v (texel), 1 work (read and written), 2 state
  *          Groups: x = any number >= 1, best ceil(length / 256); y = heads, z = tokens
- * COMBINE  0 work, 1 state, 2 y (written). Groups: x = 1, y = heads, z = tokens
+ * COMBINE  0 work, 1 state, 2 y (written), 3 A8 work (written; anything where constant 3 is 0)
+ *          Groups: x = ceil(heads * head_size / VULKAN_COMBINE_VALUES), y = tokens
+ *          Constant 3 set to 1 makes y ready for class A8, as that of GATED does: round, round_stride
  * A number of groups in x smaller than needed is made up for by loops, so a recorded step stays right
  * at any length; a larger one costs little. */
 typedef struct vulkan_attention_push {
@@ -347,7 +347,9 @@ typedef struct vulkan_attention_push {
     uint32_t y, y_stride;
     uint32_t work;
     float scale;
+    uint32_t round, round_stride; /* COMBINE: vectors */
 } vulkan_attention_push;
+#define VULKAN_COMBINE_VALUES 256u
 
 /* Whole sixteens of inputs, as dot16 takes them. */
 static inline uint64_t vulkan_head_vectors(uint64_t head_size, uint64_t elements)
@@ -383,9 +385,10 @@ typedef struct vulkan_move_push {
  * case). Groups: x = ceil(cases / 64). For a, b, c of a case, as the bits the device computes:
  *   0 fma(a, b, c) by constant 0    1 a * b    2 a + b    3 a - b    4 a / b    5 sqrt(a)
  *   6 1 / a    7 a / 127    8 a + 0x1.8p23 (how the kernels round)    9 float(int bits of a)
- *   10 a < b | (a == b) << 1 | (a != a) << 2    11 (a * b) + c, not fused */
+ *   10 a < b | (a == b) << 1 | (a != a) << 2    11 (a * b) + c, not fused
+ *   12 unpackHalf2x16 of the low half of the bits of a */
 #define VULKAN_PROBE_IN 3u
-#define VULKAN_PROBE_OUT 12u
+#define VULKAN_PROBE_OUT 13u
 typedef struct vulkan_probe_push {
     uint32_t cases;
 } vulkan_probe_push;

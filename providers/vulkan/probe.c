@@ -100,6 +100,14 @@ static void fill(float *cases)
     }
 }
 
+/* The bits of a binary16 as binary32. */
+static uint32_t widened(uint32_t half)
+{
+    uint32_t sign = (half & 0x8000u) << 16, rest = half & 0x7fffu;
+    if (rest < 0x400u) return bits_of((float)rest * 0x1p-24f) | sign;
+    return ((rest << 13) + (rest >= 0x7c00u ? 0x70000000u : 0x38000000u)) | sign;
+}
+
 /* What an output must be, as bits. Only comparisons are exact whatever the operands. */
 static void expect(const float *at, uint32_t *out)
 {
@@ -120,6 +128,7 @@ static void expect(const float *at, uint32_t *out)
     out[9] = bits_of((float)whole);
     out[10] = (a < b ? 1u : 0u) | (a == b ? 2u : 0u) | (a != a ? 4u : 0u);
     out[11] = bits_of(product + c);
+    out[12] = widened(bits & 0xffffu);
 }
 
 static int is_subnormal(uint32_t bits)
@@ -136,7 +145,7 @@ static void judge(const float *cases, const uint32_t *found, vulkan_arithmetic *
 {
     uint32_t wanted[VULKAN_PROBE_OUT], i, k;
 
-    *out = (vulkan_arithmetic){1, 1, 1, 1, 1};
+    *out = (vulkan_arithmetic){1, 1, 1, 1, 1, 1};
     for (i = 0; i < CASES; i++) {
         const float *at = cases + i * VULKAN_PROBE_IN;
         int small = is_subnormal(bits_of(at[0])) || is_subnormal(bits_of(at[1])) ||
@@ -145,7 +154,9 @@ static void judge(const float *cases, const uint32_t *found, vulkan_arithmetic *
         for (k = 0; k < VULKAN_PROBE_OUT; k++) {
             uint32_t is = found[i * VULKAN_PROBE_OUT + k];
             if (is == wanted[k] || (k != 10 && is_nan(is) && is_nan(wanted[k]))) continue;
-            if (small || is_subnormal(wanted[k]) || (k == 11 && is_subnormal(wanted[1])))
+            if (k == 12)
+                out->halves = 0;
+            else if (small || is_subnormal(wanted[k]) || (k == 11 && is_subnormal(wanted[1])))
                 out->subnormals = 0;
             else if (k == 0)
                 out->fused = 0;

@@ -9,6 +9,7 @@
 #include "fma_exact.h"
 #include "kernel_pack.h"
 #include "kernel_rig.h"
+#include "numbers.h"
 #include "qmatmul.h"
 #include "sums.h"
 
@@ -99,6 +100,7 @@ static void probe_expected(const float *abc, float *out)
     out[10] = reference_float_of((uint32_t)(a < b) | (uint32_t)(a == b) << 1 |
                                  (uint32_t)(a != a) << 2);
     out[11] = product + c;
+    out[12] = reference_f16((uint16_t)(reference_bits_of(a) & 0xffffu));
 }
 
 START_TEST(probe)

@@ -5,6 +5,7 @@ layout(push_constant) uniform Push
     uint head_size, heads_v, rotary, kv_heads, tiles;
     uint heads, back, window, q, q_stride, y, y_stride, work;
     float scale;
+    uint round, round_stride;
 } push;
 
 // The position of this workgroup's row, and the first one it sees.

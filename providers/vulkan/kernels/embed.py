@@ -30,11 +30,11 @@ KERNELS = [
     ('add', 'add', [], 3, None, 7, 1, False),
     ('argmax', 'argmax', [], 2, None, 6, 1, False),
     ('argmax_last', 'argmax_last', [], 2, None, 6, 1, False),
-    ('append', 'append', [], 6, None, 11, 3, True),
+    ('append', 'append', [], 7, None, 10, 3, True),
     ('length', 'length', [], 1, None, 2, 1, False),
-    ('scores', 'scores', [], 5, [0], 14, 3, True),
-    ('segments', 'segments', [], 3, [0], 14, 3, True),
-    ('combine', 'combine', [], 3, None, 14, 3, False),
+    ('scores', 'scores', [], 5, [0], 16, 3, True),
+    ('segments', 'segments', [], 3, [0], 16, 3, True),
+    ('combine', 'combine', [], 4, [], 16, 4, False),
     ('move', 'move', [], 3, None, 11, 3, True),
 ]
 

@@ -1,5 +1,5 @@
 #version 450
-// What the device makes of single operations: cases of three floats, twelve words each of answers.
+// What the device makes of single operations: cases of three floats, thirteen words each of answers.
 #include "fused.glsl"
 
 layout(local_size_x = 64) in;
@@ -12,7 +12,7 @@ layout(std430, binding = 1) writeonly buffer Out { uint out_at[]; };
 
 void main()
 {
-    uint n = gl_GlobalInvocationID.x, at = 12u * n;
+    uint n = gl_GlobalInvocationID.x, at = 13u * n;
     if (n >= push.cases) return;
     float a = in_at[3u * n], b = in_at[3u * n + 1u], c = in_at[3u * n + 2u];
     precise float product = a * b, sum = a + b, difference = a - b, quotient = a / b, root = sqrt(a);
@@ -31,4 +31,5 @@ void main()
     out_at[at + 9u] = floatBitsToUint(converted);
     out_at[at + 10u] = uint(a < b) | uint(a == b) << 1 | uint(a != a) << 2;
     out_at[at + 11u] = floatBitsToUint(apart);
+    out_at[at + 12u] = floatBitsToUint(unpackHalf2x16(floatBitsToUint(a) & 0xffffu).x);
 }
