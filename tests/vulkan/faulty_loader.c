@@ -453,10 +453,12 @@ static void read_environment(void)
 #undef NAME
     };
     const char *type = getenv("TENON_FAULTY_DEVICE_TYPE"), *fault = getenv("TENON_FAULTY_CALL");
+    const char *misuse = getenv("TENON_FAULTY_MISUSE");
     char name[40];
     int result, i;
     long after;
     if (type != NULL) control.device_type = (uint32_t)strtoul(type, NULL, 10) + 1;
+    if (misuse != NULL) control.misuse = (uint32_t)strtoul(misuse, NULL, 10);
     if (fault == NULL || sscanf(fault, "%39[A-Za-z]:%ld:%d", name, &after, &result) != 3) return;
     for (i = 0; i < FAULTY_CALL_COUNT; i++) {
         if (strcmp(name, names[i]) != 0) continue;

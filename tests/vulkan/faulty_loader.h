@@ -3,7 +3,7 @@
  *
  * Programs that cannot reach its control use the environment: TENON_FAULTY_DEVICE_TYPE is the
  * VkPhysicalDeviceType of every device, TENON_FAULTY_CALL=QueueSubmit:40:-4 a call, the number from
- * which on it fails once, and its VkResult. */
+ * which on it fails once, and its VkResult, TENON_FAULTY_MISUSE=1 the misuse below. */
 #ifndef TENON_TESTS_VULKAN_FAULTY_LOADER_H
 #define TENON_TESTS_VULKAN_FAULTY_LOADER_H
 

@@ -7,16 +7,24 @@ Parts of the conformance suite: as the device is, through staging, with vectors 
 which change the software device's subgroups, and with the software device passed off as a card. --long runs all of the suite. With
 TENON_MODEL_SMOLLM2 and TENON_MODEL_GEMMA3 the models must say on the device what they say on the
 processor. Where there is no Vulkan device, or no software one, it says SKIP.
+
+Where the Khronos validation layer is installed it watches these parts, but neither --long, the models,
+nor what asks that a provider leaves no file open; any word of it is a failure. A misuse on purpose shows
+that it would speak.
 """
+import ctypes
 import json
 import os
 import re
 import subprocess
 import sys
+import tempfile
 
 TOOL = sys.argv[1]
 LONG = "--long" in sys.argv[2:]
 NO_DEVICE = 3
+LAYER = "VK_LAYER_KHRONOS_validation"
+watched = {}  # the environment with the layer, empty where it is not installed
 passed = failed = skipped = 0
 
 
@@ -49,12 +57,59 @@ def devices(env=None):
     return None
 
 
-def verify(name, *arguments, env=None):
-    result = run("verify", "vulkan", "--jobs", "2", *arguments, env=env)
+def layer_installed():
+    """Does the Vulkan loader know the validation layer?"""
+    class Layer(ctypes.Structure):
+        _fields_ = [("name", ctypes.c_char * 256), ("versions", ctypes.c_uint32 * 2),
+                    ("text", ctypes.c_char * 256)]
+    try:
+        ask = ctypes.CDLL("libvulkan.so.1").vkEnumerateInstanceLayerProperties
+    except (OSError, AttributeError):
+        return False
+    count = ctypes.c_uint32(64)
+    layers = (Layer * count.value)()
+    return ask(ctypes.byref(count), layers) >= 0 and any(
+        layer.name == LAYER.encode() for layer in layers[:count.value])
+
+
+def watch(folder):
+    """Has the layer watch from here on. A case has a process of its own, whose standard output is
+    nowhere, so the layer is told to write to the standard error that they share."""
+    with open(os.path.join(folder, "vk_layer_settings.txt"), "w", encoding="ascii") as file:
+        file.write("khronos_validation.debug_action = VK_DBG_LAYER_ACTION_LOG_MSG\n"
+                   "khronos_validation.report_flags = error,warn\n"
+                   "khronos_validation.log_filename = /dev/stderr\n")
+    watched.update(VK_INSTANCE_LAYERS=LAYER, VK_LAYER_SETTINGS_PATH=folder)
+
+
+def speaks(result):
+    return "msgNum:" in result.stderr or "alidation" in result.stderr
+
+
+def verify(name, *arguments, env=None, alone=False):
+    """alone: without the layer, which opens a file of its own and leaves memory behind."""
+    result = run("verify", "vulkan", "--jobs", "2", *arguments,
+                 env={**(env or {}), **({} if alone else watched)})
     if result.returncode == NO_DEVICE:
         skip(name, "no Vulkan device")
         return
-    case(name, result.returncode == 0, (result.stdout + result.stderr)[-2000:])
+    case(name, result.returncode == 0 and not speaks(result),
+         (result.stdout + result.stderr)[-2000:])
+
+
+def check_layer(loader):
+    """The layer is heard: a buffer of no bytes, in a case that passes."""
+    if not watched or not loader:
+        skip("the validation layer", f"{LAYER} is not installed" if loader else "no loader of tests")
+        return
+    result = run("verify", "vulkan", "--jobs", "2", "--set", "vulkan.library=" + loader, "--filter",
+                 "exact/add/*", env={**watched, "TENON_FAULTY_MISUSE": "1"})
+    if result.returncode == NO_DEVICE:
+        skip("the validation layer", "no Vulkan device")
+        return
+    case("the validation layer speaks",
+         result.returncode == 0 and "VUID-VkBufferCreateInfo-size" in result.stderr,
+         f"code {result.returncode}: {(result.stdout + result.stderr)[-2000:]}")
 
 
 def text_of(model, chain, arith, *more, env=None):
@@ -94,15 +149,21 @@ def main():
          f"code {result.returncode}: {result.stdout}{result.stderr}")
 
     software = any(device.get("kind") == "software" for device in provider.get("devices") or [])
+    loader = os.environ.get("TENON_TEST_VULKAN_LOADER")
+    check_layer(loader)
     if LONG:
-        verify("all", "--time-limit", "600")
+        verify("all", "--time-limit", "600", alone=True)
     else:
-        verify("abi", "--stage", "abi")
+        verify("abi", "--stage", "abi", alone=True)
+        verify("abi, watched", "--stage", "abi", "--filter", "abi/[!p]*")
         verify("operations", "--filter", "exact/[aegr]*")
         verify("products", "--filter", "exact/qmatmul/*/cols=576*")
     verify("staging", "--set", "vulkan.staging=always", "--filter", "exact/[aeg]*")
     verify("staged products", "--set", "vulkan.staging=always", "--filter",
            "exact/qmatmul/Q4_K/*/cols=768*")
+    for way in ("auto", "always"):
+        verify("imports, staging=" + way, "--set", "vulkan.import=always", "--set",
+               "vulkan.staging=" + way, "--filter", "exact/[aegr]*/*1*")
     for width in (128, 256, 512):
         name = f"vectors of {width} bits"
         if not software:
@@ -112,7 +173,6 @@ def main():
         verify(name, "--filter", "exact/qmatmul/Q[46]_K/*/cols=256", env=env)
         verify(name + ", operations", "--filter", "exact/[ag]*/*1*", env=env)
 
-    loader = os.environ.get("TENON_TEST_VULKAN_LOADER")
     for kind, number in (("integrated", 1), ("discrete", 2)):
         name = f"kernels and memory as on a {kind} device"
         if not loader or not software:
@@ -133,6 +193,9 @@ def main():
             run_model(name, model, arith, loader)
 
 
-main()
+with tempfile.TemporaryDirectory() as settings:
+    if layer_installed():
+        watch(settings)
+    main()
 print(f"{passed} passed, {failed} failed, {skipped} skipped")
 sys.exit(1 if failed or passed == 0 else 0)
