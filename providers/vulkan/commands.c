@@ -165,6 +165,16 @@ static void clear_batch(tenon_device *device, vulkan_batch *batch)
     batch->bytes = 0;
 }
 
+/* The device is done with the oldest batch in flight. */
+static void drop_oldest(tenon_device_queue *queue)
+{
+    vulkan_batch *batch = &queue->batches[queue->oldest];
+
+    queue->oldest = (queue->oldest + 1) % VULKAN_BATCHES;
+    queue->flying--;
+    clear_batch(queue->device, batch);
+}
+
 /* Waits for the oldest batch in flight, at most timeout. VK_TIMEOUT: it is not done. */
 static VkResult retire_oldest(tenon_device_queue *queue, uint64_t timeout)
 {
@@ -178,9 +188,7 @@ static VkResult retire_oldest(tenon_device_queue *queue, uint64_t timeout)
     if (result == VK_TIMEOUT) return result;
     if (result == VK_SUCCESS) result = device->api.ResetFences(device->handle, 1, &batch->fence);
     if (result != VK_SUCCESS) return result;
-    queue->oldest = (queue->oldest + 1) % VULKAN_BATCHES;
-    queue->flying--;
-    clear_batch(device, batch);
+    drop_oldest(queue);
     return VK_SUCCESS;
 }
 
@@ -347,13 +355,19 @@ void vulkan_queue_drain(tenon_device_queue *queue)
     tenon_device *device = queue->device;
     tenon_error ignored = {TENON_HEAD(tenon_error), .status = TENON_OK};
     int32_t status = TENON_OK;
+    VkResult result;
 
     if (queue->recording != NULL) status = submit(queue, NULL, &ignored);
     if (wait_all(queue, &ignored) == TENON_OK && status == TENON_OK) return;
     vulkan_lock_take(&device->queue_lock);
-    (void)device->api.DeviceWaitIdle(device->handle); /* a lost device is idle too */
+    result = device->api.DeviceWaitIdle(device->handle); /* a lost device is idle too */
     vulkan_lock_give(&device->queue_lock);
+    if (result == VK_ERROR_DEVICE_LOST) atomic_store(&device->lost, 1);
     retire_done(queue);
+    /* Its fences never come. What it held must not outlive the call: the driver would give back pages
+     * that are somebody else's by then. No batch is begun on it again. */
+    if (atomic_load(&device->lost) != 0)
+        while (queue->flying > 0) drop_oldest(queue);
 }
 
 int32_t vulkan_queue_launch(tenon_device_queue *queue, tenon_device_graph *graph,

@@ -15,6 +15,7 @@ static PFN_vkGetInstanceProcAddr real_get;
 static PFN_vkGetDeviceProcAddr real_get_device;
 static VkInstance instance;
 static VkDevice device;
+static atomic_int lost, hangs; /* the device, as a call was told to answer */
 
 EXPORT faulty_control *faulty_loader_control(void);
 faulty_control *faulty_loader_control(void)
@@ -39,6 +40,8 @@ static int fails(enum faulty_call call, VkResult *result)
         atomic_fetch_sub(&control.call[call].after, 1) != 1)
         return 0;
     *result = (VkResult)atomic_load(&control.call[call].result);
+    if (*result == VK_ERROR_DEVICE_LOST) atomic_store(&lost, 1);
+    if (*result == VK_TIMEOUT) atomic_store(&hangs, 1);
     return 1;
 }
 
@@ -262,7 +265,24 @@ static VkResult VKAPI_CALL faulty_WaitForFences(VkDevice on, uint32_t n, const V
 {
     VkResult result;
     if (fails(FAULTY_WaitForFences, &result)) return result;
+    if (atomic_load(&lost)) return VK_ERROR_DEVICE_LOST;
+    if (atomic_load(&hangs)) return VK_TIMEOUT;
     return REAL(WaitForFences)(on, n, fences, all, timeout);
+}
+
+static VkResult VKAPI_CALL faulty_GetFenceStatus(VkDevice on, VkFence fence)
+{
+    if (atomic_load(&lost)) return VK_ERROR_DEVICE_LOST;
+    return atomic_load(&hangs) ? VK_NOT_READY : REAL(GetFenceStatus)(on, fence);
+}
+
+/* It is idle afterwards, whatever it answers. */
+static VkResult VKAPI_CALL faulty_DeviceWaitIdle(VkDevice on)
+{
+    VkResult idle = REAL(DeviceWaitIdle)(on), result;
+    atomic_store(&hangs, 0);
+    if (fails(FAULTY_DeviceWaitIdle, &result)) return result;
+    return atomic_load(&lost) ? VK_ERROR_DEVICE_LOST : idle;
 }
 
 static void VKAPI_CALL faulty_GetDeviceQueue(VkDevice on, uint32_t family, uint32_t index,
@@ -277,6 +297,8 @@ static void VKAPI_CALL faulty_DestroyDevice(VkDevice on, const VkAllocationCallb
     if (on != VK_NULL_HANDLE) atomic_fetch_sub(&control.alive, 1);
     destroy(on, memory);
     if (on == device) device = VK_NULL_HANDLE;
+    atomic_store(&lost, 0);
+    atomic_store(&hangs, 0);
 }
 
 /* ---------------------------------------------------------------------------------- devices */
@@ -418,6 +440,7 @@ static PFN_vkVoidFunction mine(const char *name)
     MINE(DestroyDevice)
     MINE(GetDeviceProcAddr)
     MINE(GetDeviceQueue)
+    MINE(GetFenceStatus)
     MINE(GetPhysicalDeviceProperties)
     MINE(GetPhysicalDeviceProperties2)
     MINE(GetPhysicalDeviceMemoryProperties2)

@@ -34,7 +34,8 @@
     X(BeginCommandBuffer) \
     X(EndCommandBuffer) \
     X(QueueSubmit) \
-    X(WaitForFences)
+    X(WaitForFences) \
+    X(DeviceWaitIdle)
 
 enum faulty_call {
 #define FAULTY_NAME(name) FAULTY_##name,
@@ -43,6 +44,8 @@ enum faulty_call {
         FAULTY_CALL_COUNT
 };
 
+/* A device that a call told to be lost stays so until it is destroyed. One of which a wait timed out
+ * comes to no end of its work until vkDeviceWaitIdle. */
 typedef struct faulty_control {
     struct {
         atomic_long after; /* the call of this number from now on fails; 0: none */

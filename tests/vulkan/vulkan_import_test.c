@@ -133,6 +133,37 @@ START_TEST(the_same_bits_and_nothing_beside)
 }
 END_TEST
 
+/* An input and an output that share a page: both imports cover all of it. */
+START_TEST(neighbours_on_a_page)
+{
+    enum { BYTES = 2 * PAGE + 1000 };
+    static uint8_t before[BYTES];
+    area both = area_make();
+    uint8_t *x = both.at + 8, *y = x + BYTES;
+    size_t i;
+    int turn;
+    rig self;
+
+    if (!open_with(&self, "always", _i)) return;
+    for (turn = 0; turn < 2; turn++) {
+        uint8_t *from = turn ? y : x, *to = turn ? x : y;
+        rig_fill((float *)(void *)from, BYTES / 4);
+        memcpy(before, from, BYTES);
+        ck_assert_int_eq(run_add(&self, host_view(from, BYTES), host_view(from, BYTES),
+                                 host_view(to, BYTES), BYTES / 4, 1, BYTES),
+                         TENON_OK);
+        ck_assert_int_eq(memcmp(from, before, BYTES), 0);
+        for (i = 0; i < BYTES / 4; i++) {
+            float sum = 2 * ((float *)(void *)from)[i];
+            if (memcmp(&sum, to + 4 * i, 4) != 0) ck_abort_msg("value %zu", i);
+        }
+        check_beside(&both, x, (size_t)2 * BYTES);
+    }
+    rig_close(&self);
+    area_free(&both);
+}
+END_TEST
+
 /* Rows with gaps between them, which are the caller's other values. */
 START_TEST(rows_with_gaps)
 {
@@ -393,6 +424,22 @@ START_TEST(nothing_is_touched_after_a_failure)
 }
 END_TEST
 
+/* The same where a device that hangs is lost at last, as a driver's watchdog would have it. */
+START_TEST(nothing_is_touched_after_a_hang)
+{
+    product self;
+
+    if (!product_open(&self, "always", _i)) return;
+    ck_assert_int_eq(product_run(&self), TENON_OK);
+    rig_fail(&self.rig, FAULTY_WaitForFences, 1, VK_TIMEOUT);
+    rig_fail(&self.rig, FAULTY_DeviceWaitIdle, 1, VK_ERROR_DEVICE_LOST);
+    ck_assert_int_eq(product_run(&self), TENON_TIMEOUT);
+    ck_assert_int_eq(atomic_load(&self.rig.faults->imported), 0);
+    ck_assert_int_lt(product_run(&self), 0); /* and nothing begins on it again */
+    product_close(&self);
+}
+END_TEST
+
 /* The same of a read. */
 START_TEST(nothing_is_touched_after_a_failed_read)
 {
@@ -436,6 +483,7 @@ static Suite *suite(void)
     tcase_set_timeout(bytes, 300);
     tcase_set_timeout(failures, 300);
     tcase_add_loop_test(bytes, the_same_bits_and_nothing_beside, 0, 2);
+    tcase_add_loop_test(bytes, neighbours_on_a_page, 0, 2);
     tcase_add_loop_test(bytes, rows_with_gaps, 0, 2);
     tcase_add_loop_test(bytes, reads_of_buffers, 0, 2);
     tcase_add_loop_test(bytes, a_product, 0, 2);
@@ -443,6 +491,7 @@ static Suite *suite(void)
     tcase_add_loop_test(failures, refused, 0, 2);
     tcase_add_loop_test(failures, lost_while_importing, 0, 2);
     tcase_add_loop_test(failures, nothing_is_touched_after_a_failure, 0, 14);
+    tcase_add_loop_test(failures, nothing_is_touched_after_a_hang, 0, 2);
     tcase_add_loop_test(failures, nothing_is_touched_after_a_failed_read, 0, 3);
     tcase_add_loop_test(failures, nothing_is_touched_after_a_failed_upload, 0, 3);
     suite_add_tcase(made, bytes);
