@@ -6,7 +6,7 @@ usage: test_vulkan_verify.py TENON [--long]
 Parts of the conformance suite: as the device is, through staging, with vectors of several widths,
 which change the software device's subgroups, and with the software device passed off as a card. --long runs all of the suite. With
 TENON_MODEL_SMOLLM2 and TENON_MODEL_GEMMA3 the models must say on the device what they say on the
-processor. Where there is no Vulkan device, or no software one, it says SKIP.
+processor, with the same logits. Where there is no Vulkan device, or no software one, it says SKIP.
 
 Where the Khronos validation layer is installed it watches these parts, but neither --long, the models,
 nor what asks that a provider leaves no file open; any word of it is a failure. A misuse on purpose shows
@@ -112,28 +112,38 @@ def check_layer(loader):
          f"code {result.returncode}: {(result.stdout + result.stderr)[-2000:]}")
 
 
-def text_of(model, chain, arith, *more, env=None):
-    result = run("run", model, "-p", "Once upon a time", "-n", "6", "--provider", chain, "--mode",
-                 "pin", "--arith", arith, *more, env=env)
-    return result.returncode, result.stdout, result.stderr
+def text_of(model, chain, arith, *more, env=None, tokens="6"):
+    """What a run answers: its code, its text and the bits of all logits, and its words."""
+    with tempfile.TemporaryDirectory() as folder:
+        logits = os.path.join(folder, "logits.npy")
+        result = run("run", model, "-p", "Once upon a time", "-n", tokens, "--provider", chain, "--mode",
+                     "pin", "--arith", arith, "--logits", logits, *more, env=env)
+        bits = b""
+        if os.path.exists(logits):
+            with open(logits, "rb") as file:
+                bits = file.read()
+    return result.returncode, (result.stdout, bits), result.stderr
 
 
 def run_model(name, model, arith, loader):
-    """What the processor says, the device says too: alone, with the processor behind it, and when it
-    is lost at the first, a middle and a late submit."""
-    code, wanted, words = text_of(model, "cpu", arith)
-    case(name + " on cpu", code == 0 and wanted, words[-800:])
-    for chain in ("vulkan", "vulkan,cpu"):
-        code, got, words = text_of(model, chain, arith)
+    """What the processor says, the device says too, in the bits of every logit: alone, with the
+    processor behind it, and when it is lost at the first, a middle and a late submit. Class F32 is slow
+    where fma is emulated: two tokens, alone."""
+    whole = LONG or arith == "a8"
+    tokens = "6" if whole else "2"
+    code, wanted, words = text_of(model, "cpu", arith, tokens=tokens)
+    case(name + " on cpu", code == 0 and wanted[0] and wanted[1], words[-800:])
+    for chain in ("vulkan", "vulkan,cpu") if whole else ("vulkan",):
+        code, got, words = text_of(model, chain, arith, tokens=tokens)
         case(f"{name} on {chain}", code == 0 and got == wanted,
-             f"{got!r}, not {wanted!r}: {words[-800:]}")
+             f"{got[0]!r}, not {wanted[0]!r}, or other logits: {words[-800:]}")
         graphs = re.search(r"graph +vulkan:0 (\d+) calls", words)
         case(f"{name} on {chain}: steps as graphs", graphs and int(graphs[1]) > 0, words[-800:])
-    for n in (4, 9, 17) if loader else ():
+    for n in (4, 9, 13) if loader and whole else ():
         code, got, words = text_of(model, "vulkan,cpu", arith, "--set", "vulkan.library=" + loader,
                                    env={"TENON_FAULTY_CALL": f"QueueSubmit:{n}:-4"})
         case(f"{name}, lost at submit {n}", code == 0 and got == wanted and "is lost" in words,
-             f"{got!r}, not {wanted!r}: {words[-800:]}")
+             f"{got[0]!r}, not {wanted[0]!r}, or other logits: {words[-800:]}")
 
 
 def main():
@@ -185,7 +195,7 @@ def main():
 
     for variable in ("TENON_MODEL_SMOLLM2", "TENON_MODEL_GEMMA3"):
         model = os.environ.get(variable)
-        for arith in ("f32", "a8") if LONG else ("a8",):
+        for arith in ("f32", "a8"):
             name = f"{variable} in {arith}"
             if not model or not provider.get("devices"):
                 skip(name, "no model" if not model else "no Vulkan device")
