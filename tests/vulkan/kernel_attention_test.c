@@ -370,6 +370,7 @@ END_TEST
 static void check_doubt(uint32_t flavour)
 {
     const shape s = {1, 1, 32, 70, 0, TENON_CACHE_F32, TENON_ROPE_NONE, 0};
+    const shape half = {1, 1, 32, 70, 0, TENON_CACHE_F16, TENON_ROPE_NONE, 0};
     pair_of_caches caches;
     float k[64] = {0}, v[64] = {0}, q[32] = {0}, score, e = 0.0f, last = 0.0f;
     uint32_t i;
@@ -386,6 +387,19 @@ static void check_doubt(uint32_t flavour)
     append_values(&caches, 2, k, v);
     check_values(&caches, 1, 1, q, 1.0f);
     close_caches(&caches);
+
+    /* The same in halves: 1 + (1 + 2^-10)(1 - 2^-10 + 2^-20) 2^-24 = 1 + 2^-24 + 2^-54; and chains that
+     * begin with a 0, once of each sign. */
+    q[16] = (1.0f - 0x1p-10f + 0x1p-20f) * 0x1p-24f;
+    k[16] = 1.0f + 0x1p-10f;
+    k[1] = -0.0f;
+    k[2] = k[34] = -1.0f;
+    q[2] = 0.0f;
+    open_caches(&caches, &half, flavour, VULKAN_DOUBLE);
+    append_values(&caches, 2, k, v);
+    check_values(&caches, 1, 1, q, 1.0f);
+    close_caches(&caches);
+    k[1] = k[2] = k[34] = 0.0f;
 
     /* In an output: 1 + e * v with e * v just above 2^-24. */
     for (i = 1; i < 100000; i++) {

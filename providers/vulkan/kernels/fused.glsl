@@ -34,8 +34,8 @@ float fused(float a, float b, float c)
 // The same at half the price, mostly: the sum is rounded to binary64 and then again. Sets doubt where
 // that may differ, which is rare, and where the chain that it belongs to must be run anew: where the
 // first rounding left a value halfway between two floats and may have been inexact (the sum is more
-// than `wide` times the product, or 2^27 times c), and where the result is subnormal. wide: 2^5, or
-// 2^18 when b is a half.
+// than `wide` times the product, or 2^27 times a c that is not 0), and where the result is subnormal.
+// wide: 2^5, or 2^18 when b is a half.
 float fused_soon(float a, float b, float c, float wide, inout bool doubt)
 {
     precise double sum = double(a) * double(b) + double(c);
@@ -43,7 +43,7 @@ float fused_soon(float a, float b, float c, float wide, inout bool doubt)
     precise float near_product = abs(a * b) * wide;
     precise float near_addend = abs(c) * 134217728.0;
     bool halfway = (unpackDouble2x32(sum).x & 0x1fffffffu) == 0x10000000u;
-    bool far = abs(y) >= near_product || abs(y) > near_addend;
+    bool far = abs(y) >= near_product || (abs(y) > near_addend && c != 0.0);
     doubt = doubt || (halfway && far) || magnitude_bits(y) - 1u < 0x800000u;
     return y;
 }
