@@ -44,7 +44,8 @@ void main()
 
     if (tile * 64u >= rows) return;
     [[unroll]] for (uint n = 0u; n < ROWS * TOKENS; n++) y[n] = 0.0;
-    for (uint round = 0u; round < rounds; round++) {
+    uint round = 0u;
+    do {
         uint segment = round * SLICES + gl_LocalInvocationID.y;
         uint first = segment * 8u, count = segment < segments ? min(8u, push.units - first) : 0u;
         uvec4 s0[ROWS], s1[ROWS];
@@ -55,7 +56,8 @@ void main()
         [[unroll]] for (uint r = 0u; r < ROWS; r++)
             load_scales(tile, min(segment, segments - 1u), lane_of(r), s0[r], s1[r]);
         [[unroll]] for (uint n = 0u; n < ROWS * TOKENS; n++) a[n] = t[n] = m[n] = 0.0;
-        for (uint k = 0u; k < count; k++) {
+        uint k = 0u;
+        if (SLICES == 1u || count > 0u) do {
             uint at = ((tile * push.units + first + k) * vectors) * 64u;
             bool ends = block_ends(k, count);
             uvec4 c0[ROWS], c1[ROWS];
@@ -124,9 +126,9 @@ void main()
                     t[n] = m[n] = 0.0;
                 }
             }
-        }
+        } while (++k < count);
         [[unroll]] for (uint n = 0u; n < ROWS * TOKENS; n++) y[n] = add_slices(y[n], a[n]);
-    }
+    } while (++round < rounds);
     if (gl_LocalInvocationID.y != 0u) return;
     [[unroll]] for (uint r = 0u; r < ROWS; r++) {
         uint row = tile * 64u + lane_of(r);
