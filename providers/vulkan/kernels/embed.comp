@@ -34,7 +34,10 @@ void main()
     uint segment = unit / 8u, k = unit % 8u;
     uint at = (tile * push.units + unit) * vectors_of_unit() * 64u;
     uvec4 s0, s1;
-    if (push.group == 0u) load_scales(tile, segment, lane, s0, s1);
+    if (push.group == 0u) {
+        s0 = load_first(tile * push.scales, segment, lane);
+        s1 = load_second(tile * push.scales, segment, lane);
+    }
     for (uint i = 0u; i < count; i++) {
         uint half_unit = i >> 4;
         float q = codes(at, lane, i >> 2)[i & 3u];

@@ -22,8 +22,10 @@ void main()
         precise float a[ROWS * TOKENS];
         precise float t[ROWS * TOKENS];
 
-        [[unroll]] for (uint r = 0u; r < ROWS; r++)
-            load_scales(tile, min(segment, segments - 1u), lane_of(r), s0[r], s1[r]);
+        [[unroll]] for (uint r = 0u; r < ROWS; r++) {
+            s0[r] = load_first(tile * push.scales, min(segment, segments - 1u), lane_of(r));
+            s1[r] = load_second(tile * push.scales, min(segment, segments - 1u), lane_of(r));
+        }
         [[unroll]] for (uint n = 0u; n < ROWS * TOKENS; n++) a[n] = t[n] = 0.0;
         uint k = 0u;
         if (SLICES == 1u || count > 0u) do {

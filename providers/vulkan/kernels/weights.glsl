@@ -52,15 +52,24 @@ uint scale_vector(uint segment)
     return 2u * segment;
 }
 
-// The two vectors of scales of a segment; the second only where a kind has two.
-void load_scales(uint tile, uint segment, uint lane, out uvec4 s0, out uvec4 s1)
+// A segment has one or two vectors of scales.
+bool has_second()
 {
-    uint at = (tile * push.scales + scale_vector(segment)) * 64u + lane;
-    s0 = s1 = uvec4(0u);
-    if (KIND != NONE) s0 = SCALES(at);
-    if (kind_is(HALF16) || kind_is(SUB32) || kind_is(SUB16) || (kind_is(HALF) && has_minima()) ||
-        (kind_is(FLOAT) && block_is(1u)))
-        s1 = SCALES(at + 64u);
+    return kind_is(HALF16) || kind_is(SUB32) || kind_is(SUB16) || (kind_is(HALF) && has_minima()) ||
+           (kind_is(FLOAT) && block_is(1u));
+}
+
+// Those of a segment; from: the first vector of scales of the tile. The second is 0 where there is none.
+uvec4 load_first(uint from, uint segment, uint lane)
+{
+    if (kind_is(NONE)) return uvec4(0u);
+    return SCALES((from + scale_vector(segment)) * 64u + lane);
+}
+
+uvec4 load_second(uint from, uint segment, uint lane)
+{
+    if (!has_second()) return uvec4(0u);
+    return SCALES((from + scale_vector(segment) + 1u) * 64u + lane);
 }
 
 // Half number i of a vector.
@@ -104,6 +113,7 @@ int sub_minimum(uvec4 s0, uvec4 s1, uint k, uint half_unit)
 bool block_ends(uint k, uint count)
 {
     if (BLOCK == 0u) return k + 1u == count;
+    if (BLOCK == 1u) return true;
     return k + 1u == count || (k + 1u) % max(BLOCK, 1u) == 0u;
 }
 
