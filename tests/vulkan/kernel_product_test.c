@@ -225,6 +225,40 @@ START_TEST(a8_special)
 }
 END_TEST
 
+/* Sums as far from 0 as they get: every code is the least or the greatest, and so is every u. */
+START_TEST(a8_largest)
+{
+    static const uint32_t formats[] = {TENON_FORMAT_INT8_ROW, TENON_FORMAT_INT4_ROW,
+                                       TENON_FORMAT_INT4_GROUP};
+    static const uint8_t codes[] = {0x00, 0x77, 0x7f, 0x80, 0x88, 0xff};
+    const run_case runs[] = {{VULKAN_TEXEL, VULKAN_DOUBLE, VULKAN_FMA_EMULATED, 2, false},
+                             {VULKAN_BUFFER, VULKAN_DOUBLE, VULKAN_FMA_EMULATED, 2, true}};
+    random_state random = {1};
+    size_t f, c;
+
+    for (f = 0; f < COUNT(formats); f++)
+        for (c = 0; c < COUNT(codes); c++) {
+            weight_case weight = {.desc = {TENON_HEAD(tenon_weight_desc), .format = formats[f],
+                                           .arith = TENON_CLASS_A8, .rows = 3, .cols = 320}};
+            uint64_t bytes, scales;
+            uint32_t reason;
+            if (formats[f] == TENON_FORMAT_INT4_ROW) weight.desc.layout = TENON_LAYOUT_PAIR;
+            if (formats[f] == TENON_FORMAT_INT4_GROUP) {
+                weight.desc.layout = TENON_LAYOUT_PLANAR;
+                weight.desc.group_size = 32;
+            }
+            make_weight(&weight, &random, DATA_ORDINARY);
+            (void)tenon_weight_bytes(&weight.desc, &bytes, &scales, &reason);
+            memset(weight.weights, codes[c], (size_t)bytes);
+            free(weight.packed.codes);
+            free(weight.packed.scale_words);
+            weight.packed = pack_weight(&weight.desc, &weight.reference);
+            check_product(&weight, &random, DATA_LARGE_SUMS, runs, COUNT(runs));
+            free_weight(&weight);
+        }
+}
+END_TEST
+
 START_TEST(f32_ordinary)
 {
     check_class(TENON_CLASS_F32, 67, 600, DATA_ORDINARY, true);
@@ -246,13 +280,14 @@ int main(void)
     int status;
 
     if (!rig_open(&device)) {
-        printf("SKIP: no Vulkan device\n0 passed, 0 failed, 4 skipped\n");
+        printf("SKIP: no Vulkan device\n0 passed, 0 failed, 5 skipped\n");
         srunner_free(runner);
         return EXIT_SUCCESS;
     }
     tcase_set_timeout(cases, 600);
     tcase_add_test(cases, a8_ordinary);
     tcase_add_test(cases, a8_special);
+    tcase_add_test(cases, a8_largest);
     tcase_add_test(cases, f32_ordinary);
     tcase_add_test(cases, f32_special);
     suite_add_tcase(suite, cases);
