@@ -141,6 +141,8 @@ int32_t vulkan_record_instead(tenon_device_queue *queue, const vulkan_dispatch *
 /* The open step becomes a command. */
 void vulkan_settle(tenon_device_queue *queue);
 
+/* Orders what follows in the batch being recorded behind all before it, or hands results to the host. */
+void vulkan_order(tenon_device_queue *queue, int to_host);
 int32_t vulkan_record_copy(tenon_device_queue *queue, vulkan_span to, vulkan_span from,
                            tenon_error *error);
 
