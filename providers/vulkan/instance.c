@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "device.h"
+#include "kernels.h"
 
 #define NEEDED_VERSION VK_API_VERSION_1_2
 
@@ -56,6 +57,28 @@ static void unusable(vulkan_gpu *gpu, uint32_t reason, const char *why)
 {
     gpu->info.unusable = reason;
     snprintf(gpu->info.detail, sizeof gpu->info.detail, "%s", why);
+}
+
+/* Can it run the kernels? Vulkan promises less than they need of these two limits. */
+static int check_limits(vulkan_gpu *gpu)
+{
+    const VkPhysicalDeviceLimits *can = &gpu->limits;
+    char text[96];
+
+    if (can->maxComputeWorkGroupInvocations < VULKAN_LARGEST_GROUP ||
+        can->maxComputeWorkGroupSize[0] < VULKAN_LARGEST_GROUP)
+        snprintf(text, sizeof text, "workgroups of %u, %u are needed",
+                 can->maxComputeWorkGroupInvocations < can->maxComputeWorkGroupSize[0]
+                     ? can->maxComputeWorkGroupInvocations
+                     : can->maxComputeWorkGroupSize[0],
+                 VULKAN_LARGEST_GROUP);
+    else if (can->maxPerStageDescriptorStorageBuffers < VULKAN_MOST_BINDINGS)
+        snprintf(text, sizeof text, "%u storage buffers in a kernel, %u are needed",
+                 can->maxPerStageDescriptorStorageBuffers, VULKAN_MOST_BINDINGS);
+    else
+        return 1;
+    unusable(gpu, TENON_REASON_DEVICE_UNUSABLE, text);
+    return 0;
 }
 
 /* The first queue family that computes. 0 when there is none, -1 without memory. */
@@ -232,6 +255,7 @@ static void describe(const tenon_provider *provider, vulkan_gpu *gpu)
              VK_API_VERSION_MAJOR(version), VK_API_VERSION_MINOR(version));
     gpu->range_limit = gpu->limits.maxStorageBufferRange / 256 * 256;
     gpu->block_limit = most.maxMemoryAllocationSize;
+    if (!check_limits(gpu)) return;
     switch (find_family(provider, gpu)) {
     case 0: unusable(gpu, TENON_REASON_DEVICE_UNUSABLE, "no queue family computes"); return;
     case -1: unusable(gpu, TENON_REASON_OUT_OF_MEMORY, "no memory to look at it"); return;

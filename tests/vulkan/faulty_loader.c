@@ -335,6 +335,10 @@ static void change(VkPhysicalDeviceProperties *properties)
     if (control.api_version != 0) properties->apiVersion = control.api_version;
     if (control.storage_range != 0)
         properties->limits.maxStorageBufferRange = control.storage_range;
+    if (control.largest_group != 0)
+        properties->limits.maxComputeWorkGroupInvocations = control.largest_group;
+    if (control.most_bindings != 0)
+        properties->limits.maxPerStageDescriptorStorageBuffers = control.most_bindings;
     if (control.device_type != 0)
         properties->deviceType = (VkPhysicalDeviceType)(control.device_type - 1);
 }

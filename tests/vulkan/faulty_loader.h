@@ -62,6 +62,8 @@ typedef struct faulty_control {
     uint32_t family_computes; /* 0: none of them does */
     atomic_uint family_used;  /* that a device was created with */
     uint32_t storage_range;   /* 0: as it is */
+    uint32_t largest_group;   /* invocations of a workgroup, 0: as it is */
+    uint32_t most_bindings;   /* storage buffers of a kernel, 0: as it is */
     uint32_t api_version;     /* of devices, 0: as it is */
     uint32_t device_type;     /* VkPhysicalDeviceType + 1, 0: as it is */
     uint64_t budget, usage;   /* of every heap, budget 0: no VK_EXT_memory_budget */

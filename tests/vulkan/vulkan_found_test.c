@@ -226,6 +226,34 @@ START_TEST(no_family_computes)
 }
 END_TEST
 
+/* As little as Vulkan allows, and one less than is needed. */
+START_TEST(limits)
+{
+    static const struct {
+        uint32_t group, bindings;
+        const char *detail; /* NULL: usable */
+    } cases[] = {{128, 0, "workgroups of 128, 256 are needed"},
+                 {255, 0, "workgroups of 255"},
+                 {256, 0, NULL},
+                 {0, 4, "4 storage buffers in a kernel, 7 are needed"},
+                 {0, 6, "6 storage buffers"},
+                 {0, 7, NULL}};
+    tenon_device_info info;
+    rig self;
+    rig_load(&self, 1);
+    self.faults->largest_group = cases[_i].group;
+    self.faults->most_bindings = cases[_i].bindings;
+    if (!describe(&self, &info)) return;
+    if (cases[_i].detail == NULL) {
+        ck_assert_uint_eq(info.unusable, 0);
+    } else {
+        ck_assert_uint_eq(info.unusable, TENON_REASON_DEVICE_UNUSABLE);
+        ck_assert_msg(strstr(info.detail, cases[_i].detail) != NULL, "%s", info.detail);
+    }
+    rig_close(&self);
+}
+END_TEST
+
 START_TEST(old_device)
 {
     tenon_device_info info;
@@ -294,6 +322,7 @@ static Suite *suite(void)
     tcase_add_test(some, kinds_are_told_apart);
     tcase_add_test(some, families);
     tcase_add_test(some, no_family_computes);
+    tcase_add_loop_test(some, limits, 0, 6);
     tcase_add_test(some, old_device);
     tcase_add_test(some, budget_above_its_heap);
     tcase_add_test(some, budget_is_respected);
