@@ -190,7 +190,7 @@ static void check_rmsnorm(uint32_t width, uint32_t groups, float eps, bool speci
     ck_assert_ptr_nonnull(sum);
     if (!special) memset(x + 1, 0, (size_t)width * 4); /* a group of zeros */
     if (!special) memset(b + 1, 0, (size_t)width * 4);
-    for (variant = 0; variant < VULKAN_MATHS * VULKAN_FLAVOURS; variant++) {
+    for (variant = 0; variant < (uint32_t)VULKAN_MATHS * VULKAN_FLAVOURS; variant++) {
         uint32_t math = variant % VULKAN_MATHS, flavour = variant / VULKAN_MATHS;
         rig_buffer xs = rig_upload(&device, x, ((uint64_t)stride * TOKENS + 1) * 4);
         rig_buffer bs = rig_upload(&device, b, ((uint64_t)stride * TOKENS + 1) * 4);
@@ -265,7 +265,7 @@ static void check_pair(uint32_t id, uint32_t activation, uint32_t width, bool sp
                                                rounds};
 
     ck_assert_ptr_nonnull(expected);
-    for (variant = 0; variant < VULKAN_MATHS * VULKAN_FLAVOURS; variant++) {
+    for (variant = 0; variant < (uint32_t)VULKAN_MATHS * VULKAN_FLAVOURS; variant++) {
         uint32_t math = variant % VULKAN_MATHS, flavour = variant / VULKAN_MATHS;
         rig_buffer ys = rig_buffer_make(&device, (uint64_t)stride * TOKENS * 4 + 64);
         rig_buffer work = rig_buffer_make(&device, (uint64_t)TOKENS * vectors * 16);
