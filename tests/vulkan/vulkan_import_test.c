@@ -38,12 +38,12 @@ static void area_free(area *self)
     munmap(self->all, (size_t)(PAGES + 2) * PAGE);
 }
 
-/* All but the bytes [from, from + bytes) is as it was. */
+/* All but the bytes [from, from + bytes) is as it was; from NULL: all. */
 static void check_beside(const area *self, const uint8_t *from, size_t bytes)
 {
     const uint8_t *at;
     for (at = self->at; at < self->end; at++)
-        if ((at < from || at >= from + bytes) && *at != FILLING)
+        if ((from == NULL || at < from || at >= from + bytes) && *at != FILLING)
             ck_abort_msg("byte %td of the area was written", at - self->at);
 }
 
