@@ -96,8 +96,6 @@ static int measure(const tenon_device *device, tenon_device_cache *self, uint64_
     uint64_t most = vulkan_least(device->gpu->range_limit, device->gpu->block_limit);
     uint64_t heads_v = vulkan_head_vectors(desc->head_size, desc->type == TENON_CACHE_F16 ? 8 : 4);
 
-    if (device->flavour == VULKAN_TEXEL)
-        most = vulkan_least(most, limits->maxTexelBufferElements * UINT64_C(16));
     self->tiles = tenon_ceil_div_u64(desc->capacity, TILE_POSITIONS);
     if (desc->head_size > UINT32_MAX / 8 || heads_v > limits->maxComputeWorkGroupCount[1] ||
         desc->kv_heads > limits->maxComputeWorkGroupCount[2] ||

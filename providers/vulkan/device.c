@@ -100,7 +100,7 @@ static int32_t prove(tenon_device *self, tenon_error *error)
     int software = self->gpu->info.kind == TENON_DEVICE_SOFTWARE;
     int32_t status;
 
-    self->flavour = software ? VULKAN_TEXEL : VULKAN_BUFFER;
+    self->flavour = self->gpu->has_views ? VULKAN_TEXEL : VULKAN_BUFFER;
     self->math = VULKAN_SINGLE;
     self->fma = VULKAN_FMA_NATIVE;
     status = vulkan_probe(self, &self->arithmetic, error);

@@ -21,6 +21,9 @@ enum { VULKAN_IMPORT_AUTO, VULKAN_IMPORT_OFF, VULKAN_IMPORT_ALWAYS };
     (VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | VK_BUFFER_USAGE_TRANSFER_SRC_BIT | \
      VK_BUFFER_USAGE_TRANSFER_DST_BIT)
 
+/* Bytes that a view as texels must reach to be of use: a block of memory.c. */
+#define VULKAN_LEAST_VIEW (UINT64_C(64) << 20)
+
 /* Configuration values, read once at open. */
 typedef struct vulkan_settings {
     const char *library;   /* vulkan.library: the loader's file, NULL: the system's */
@@ -47,6 +50,7 @@ typedef struct vulkan_gpu {
     uint64_t heap_bytes;
     uint64_t range_limit;  /* bytes that one binding may cover */
     uint64_t block_limit;  /* bytes of one allocation of the driver */
+    uint32_t has_views;    /* a software device whose views as texels reach all of an allocation */
     uint64_t import_unit;  /* memory of the host is imported in multiples of it, 0: not at all */
     uint32_t import_types; /* memory types that may be */
     VkPhysicalDeviceLimits limits;

@@ -229,6 +229,7 @@ static void describe(const tenon_provider *provider, vulkan_gpu *gpu)
     VkPhysicalDeviceFeatures2 features = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2};
     VkPhysicalDeviceProperties first;
     uint32_t version;
+    uint64_t texels;
     char text[96];
 
     gpu->info = (tenon_device_info){TENON_HEAD(tenon_device_info), .memory_total = TENON_UNKNOWN,
@@ -255,6 +256,9 @@ static void describe(const tenon_provider *provider, vulkan_gpu *gpu)
              VK_API_VERSION_MAJOR(version), VK_API_VERSION_MINOR(version));
     gpu->range_limit = gpu->limits.maxStorageBufferRange / 256 * 256;
     gpu->block_limit = most.maxMemoryAllocationSize;
+    texels = gpu->limits.maxTexelBufferElements * UINT64_C(16);
+    gpu->has_views = gpu->info.kind == TENON_DEVICE_SOFTWARE && texels >= VULKAN_LEAST_VIEW;
+    if (gpu->has_views) gpu->block_limit = vulkan_least(gpu->block_limit, texels);
     if (!check_limits(gpu)) return;
     switch (find_family(provider, gpu)) {
     case 0: unusable(gpu, TENON_REASON_DEVICE_UNUSABLE, "no queue family computes"); return;

@@ -195,7 +195,6 @@ static vulkan_block *block_for(tenon_device *device, uint32_t place, uint64_t si
     vulkan_block *block;
 
     usual = vulkan_least(usual, device->gpu->heap_bytes / HEAP_PARTS);
-    usual = vulkan_least(usual, device->gpu->limits.maxTexelBufferElements * UINT64_C(16));
     usual = vulkan_least(usual, device->gpu->block_limit) / VULKAN_ALIGNMENT * VULKAN_ALIGNMENT;
     if (size <= usual / 2 && usual <= left) {
         block = make_block(device, place, usual, result);

@@ -96,8 +96,6 @@ static int cut(const tenon_device *device, vulkan_plan *plan)
     const vulkan_gpu *gpu = device->gpu;
     uint64_t most = vulkan_least(gpu->range_limit, gpu->block_limit);
 
-    if (device->flavour == VULKAN_TEXEL)
-        most = vulkan_least(most, gpu->limits.maxTexelBufferElements * UINT64_C(16));
     if (plan->tile_codes > most || plan->tile_scales > most) return 0;
     plan->part_tiles = most / plan->tile_codes;
     if (plan->tile_scales != 0)

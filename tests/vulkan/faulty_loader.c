@@ -67,7 +67,17 @@ static VkResult count(VkResult result)
         REAL(name)(on, gone, memory); \
     }
 DESTROY(DestroyBuffer, VkBuffer)
-CREATE(CreateBufferView, VkBufferViewCreateInfo, VkBufferView)
+static VkResult VKAPI_CALL faulty_CreateBufferView(VkDevice on,
+                                                   const VkBufferViewCreateInfo *wanted,
+                                                   const VkAllocationCallbacks *memory,
+                                                   VkBufferView *out)
+{
+    VkResult result;
+    if (control.texel_elements != 0 && wanted->range / 16 > control.texel_elements)
+        atomic_fetch_add(&control.too_long, 1);
+    if (fails(FAULTY_CreateBufferView, &result)) return result;
+    return count(REAL(CreateBufferView)(on, wanted, memory, out));
+}
 DESTROY(DestroyBufferView, VkBufferView)
 CREATE(CreateFence, VkFenceCreateInfo, VkFence)
 DESTROY(DestroyFence, VkFence)
@@ -335,6 +345,8 @@ static void change(VkPhysicalDeviceProperties *properties)
     if (control.api_version != 0) properties->apiVersion = control.api_version;
     if (control.storage_range != 0)
         properties->limits.maxStorageBufferRange = control.storage_range;
+    if (control.texel_elements != 0)
+        properties->limits.maxTexelBufferElements = control.texel_elements;
     if (control.largest_group != 0)
         properties->limits.maxComputeWorkGroupInvocations = control.largest_group;
     if (control.most_bindings != 0)

@@ -56,12 +56,13 @@ typedef struct faulty_control {
     atomic_long imports;      /* of host memory so far */
     atomic_long imported;     /* those of them that are alive */
     atomic_long dispatches;   /* recorded so far */
-    atomic_long too_long;     /* bindings above storage_range */
+    atomic_long too_long;     /* bindings above storage_range, views above texel_elements */
     atomic_long cache_bytes;  /* that the last pipeline cache was made with */
     uint32_t family_count;    /* 0: as they are; else these, of which the last one computes */
     uint32_t family_computes; /* 0: none of them does */
     atomic_uint family_used;  /* that a device was created with */
     uint32_t storage_range;   /* 0: as it is */
+    uint32_t texel_elements;  /* of a view, 0: as it is */
     uint32_t largest_group;   /* invocations of a workgroup, 0: as it is */
     uint32_t most_bindings;   /* storage buffers of a kernel, 0: as it is */
     uint32_t api_version;     /* of devices, 0: as it is */

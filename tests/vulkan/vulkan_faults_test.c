@@ -432,6 +432,41 @@ START_TEST(bindings_are_small)
 }
 END_TEST
 
+/* Views as texels that reach little, or less than the driver allocates: none is too long, and the bits are
+ * the same. */
+START_TEST(views_are_small)
+{
+    static const uint32_t elements[] = {65536, (64 << 20) / 16 - 1, (64 << 20) / 16};
+    static float wanted[300], y[300], x[COLS];
+    tenon_device_buffer *buffer = NULL;
+    tenon_prepared *weight = NULL;
+    rig self;
+    int limited;
+
+    rig_fill(x, COLS);
+    for (limited = 0; limited < 2; limited++) {
+        int32_t status;
+        rig_load(&self, 1);
+        self.faults->texel_elements = limited ? elements[_i] : 0;
+        atomic_store(&self.faults->too_long, 0);
+        if (!rig_open_device(&self)) return;
+        ck_assert_int_eq(rig_prepare(&self, 300, 3, 0, 0, &weight), TENON_OK);
+        ck_assert_int_eq(rig_multiply(&self, weight, 300, 1, host_view(x, sizeof x),
+                                      host_view(limited ? y : wanted, sizeof y)),
+                         TENON_OK);
+        self.qmatmul->release(self.device, weight);
+        /* What no view reaches is still memory, unless views are what kernels read through. */
+        status = self.memory->alloc(self.device, UINT64_C(80) << 20, &buffer, &self.error);
+        ck_assert_int_eq(status, limited && _i == 2 ? TENON_NOMEM : TENON_OK);
+        if (status == TENON_OK) self.memory->free(self.device, buffer);
+        ck_assert_int_eq(atomic_load(&self.faults->too_long), 0);
+        self.faults->texel_elements = 0;
+        rig_close(&self);
+    }
+    ck_assert(same(wanted, y, 300));
+}
+END_TEST
+
 /* ----------------------------------------------------------------------------- pipelines on disk */
 
 /* One life over a folder; the bytes that the driver was given at its start. */
@@ -537,6 +572,7 @@ static Suite *suite(void)
     tcase_add_test(flights, a_wait_takes_too_long);
     tcase_add_test(weights, weights_are_held_once);
     tcase_add_loop_test(weights, bindings_are_small, 0, 2);
+    tcase_add_loop_test(weights, views_are_small, 0, 3);
     tcase_add_test(weights, pipelines_are_kept);
     suite_add_tcase(made, calls);
     suite_add_tcase(made, memory);
