@@ -1,9 +1,9 @@
 /* Requests: their checks, and their views as kernels bind them.
  *
- * The host checks requests too; nothing here relies on it, but that outputs overlap
- * neither inputs nor each other (R12): a caller that breaks that gets other values. Inputs in host memory are copied when the
- * call is made, outputs in host memory are copied back before it returns; where it pays, the device
- * reads and writes them where they lie (import.h). */
+ * The host checks requests too; nothing here relies on it, but that outputs overlap neither inputs nor
+ * each other (R12): who breaks that gets other values. Inputs in host memory are copied when the call is
+ * made, outputs in host memory are copied back before it returns; where it pays, the device reads and
+ * writes them where they lie (import.h). */
 #ifndef TENON_VULKAN_REQUEST_H
 #define TENON_VULKAN_REQUEST_H
 
