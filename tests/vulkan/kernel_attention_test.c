@@ -401,6 +401,18 @@ static void check_doubt(uint32_t flavour)
     close_caches(&caches);
     k[1] = k[2] = k[34] = 0.0f;
 
+    /* The product itself is in the middle, and what it is added to is tiny: -2^-60 + 3 (2^23 + 1). */
+    memset(k, 0, sizeof k);
+    memset(q, 0, sizeof q);
+    q[0] = 0x1p-30f;
+    k[0] = -0x1p-30f;
+    q[16] = 3.0f;
+    k[16] = 0x1p23f + 1.0f;
+    open_caches(&caches, &s, flavour, VULKAN_DOUBLE);
+    append_values(&caches, 2, k, v);
+    check_values(&caches, 1, 1, q, 0x1p-24f);
+    close_caches(&caches);
+
     /* In an output: 1 + e * v with e * v just above 2^-24. */
     for (i = 1; i < 100000; i++) {
         double rest;

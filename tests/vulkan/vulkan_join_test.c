@@ -368,6 +368,42 @@ START_TEST(outputs_of_one_call)
 }
 END_TEST
 
+/* Weights that go while their product is in flight: another one takes no memory that it still reads. */
+START_TEST(released_in_flight)
+{
+    static const uint32_t at[3] = {1000, 5000, 9000};
+    const place x = {8, COLS};
+    tenon_qmatmul_call call = {TENON_HEAD(tenon_qmatmul_call), .tokens = 1,
+                               .x_row_stride = COLS * 4, .output_count = 3};
+    joins *self = set_up();
+    rig *on = &self->rig;
+    tenon_prepared *weights[3], *later[3];
+    uint32_t i, turn;
+
+    if (self == NULL) return;
+    for (turn = 0; turn < 2; turn++) {
+        check(self, on->memory->write(on->device, on->queue, self->space, 0, self->before, SPACE,
+                                      &on->error));
+        check(self, on->memory->fence(on->device, on->queue, &on->error));
+        call.x = view_of(self, x, 1, COLS);
+        for (i = 0; i < 3; i++) {
+            const place y = {at[i], 200};
+            ck_assert_int_eq(rig_prepare(on, 200, i, 0, 0, &weights[i]), TENON_OK);
+            call.outputs[i] = (tenon_output){weights[i], view_of(self, y, 1, 200), 200 * 4};
+        }
+        check(self, on->qmatmul->run(on->device, on->queue, &call, &on->error));
+        for (i = 0; i < 3 && turn == 1; i++) on->qmatmul->release(on->device, weights[i]);
+        for (i = 0; i < 3 && turn == 1; i++)
+            ck_assert_int_eq(rig_prepare(on, 200, 90 + i, 0, 0, &later[i]), TENON_OK);
+        check(self, on->memory->read(on->device, on->queue, self->space, 0,
+                                     turn == 0 ? self->apart : self->joined, SPACE, &on->error));
+        for (i = 0; i < 3; i++) on->qmatmul->release(on->device, turn == 0 ? weights[i] : later[i]);
+    }
+    ck_assert(memcmp(self->apart, self->joined, SPACE) == 0);
+    tear_down(self);
+}
+END_TEST
+
 /* Weights that one kernel reads, but not with the same zero: nibbles of 4 and of 2 bits. */
 START_TEST(formats_of_one_call)
 {
@@ -481,6 +517,7 @@ static Suite *suite(void)
     tcase_add_test(tests, any_places);
     tcase_add_test(tests, copied);
     tcase_add_test(tests, formats_of_one_call);
+    tcase_add_test(tests, released_in_flight);
     tcase_add_loop_test(tests, outputs_of_one_call, 0, 10);
     tcase_add_loop_test(tests, a_failed_join, 0, 3);
     suite_add_tcase(made, tests);
